@@ -1,0 +1,105 @@
+//! All collections, found by trust domain and subgraph digest.
+
+use crate::{
+    collection::{Collection, Domain},
+    error::{Error, Kind, Result},
+};
+use parking_lot::RwLock;
+use prebake_fingerprint::{Digest, Graph, diff};
+use std::{collections::HashMap, sync::Arc};
+
+/// Collections at once: each keeps its graph (at most 4 MiB, commonly 2 KiB) in memory.
+const COLLECTIONS_MAX: usize = 65_536;
+
+/// How many of the newest collections a new one is compared with, to say how it differs.
+const COMPARED_MAX: usize = 32;
+
+#[derive(Default)]
+struct State {
+    by_key: HashMap<(Domain, Digest), u64>,
+    /// Its place is its number.
+    all: Vec<Arc<Collection>>,
+}
+
+/// The collections.
+#[derive(Default)]
+pub struct Catalog {
+    state: RwLock<State>,
+}
+
+impl Catalog {
+    /// The collection of a graph, made if need be; whether it is new.
+    ///
+    /// # Errors
+    /// `digest-collision` if another graph has this digest: hash to find, canonical text to prove.
+    /// `too-many-collections`.
+    pub fn plan(&self, domain: &Domain, graph: Graph) -> Result<(Arc<Collection>, bool)> {
+        let key = (domain.clone(), graph.digest());
+        let proven = |collection: &Arc<Collection>| {
+            if collection.graph.canonical() == graph.canonical() {
+                return Ok((Arc::clone(collection), false));
+            }
+            Err(Error::new(
+                Kind::Corrupt,
+                "digest-collision",
+                "another graph has this digest: neither is served for the other",
+            ))
+        };
+        let state = self.state.read();
+        if let Some(id) = state.by_key.get(&key) {
+            return proven(&state.all[*id as usize]);
+        }
+        drop(state);
+        let mut state = self.state.write();
+        if let Some(id) = state.by_key.get(&key) {
+            return proven(&state.all[*id as usize]);
+        }
+        if state.all.len() >= COLLECTIONS_MAX {
+            return Err(Error::new(
+                Kind::Exhausted,
+                "too-many-collections",
+                format!(
+                    "{COLLECTIONS_MAX} pipelines are known already: restart the daemon to forget unused ones"
+                ),
+            ));
+        }
+        let differs = nearest(&state.all, domain, &graph);
+        let id = state.all.len() as u64;
+        let collection = Arc::new(Collection::new(id, domain.clone(), graph, differs));
+        state.all.push(Arc::clone(&collection));
+        state.by_key.insert(key, id);
+        Ok((collection, true))
+    }
+
+    /// A collection of the caller's own domain.
+    ///
+    /// # Errors
+    /// `no-collection`, the same whether it does not exist or is another's.
+    pub fn get(&self, id: u64, domain: &Domain) -> Result<Arc<Collection>> {
+        self.find(id)
+            .filter(|c| c.domain == *domain)
+            .ok_or_else(|| Error::new(Kind::NotFound, "no-collection", "no such collection: plan again"))
+    }
+
+    /// A collection, whoever it belongs to: for the daemon's own work.
+    pub fn find(&self, id: u64) -> Option<Arc<Collection>> {
+        self.state.read().all.get(id as usize).cloned()
+    }
+
+    /// All collections.
+    pub fn all(&self) -> Vec<Arc<Collection>> {
+        self.state.read().all.clone()
+    }
+}
+
+/// How a graph differs from the most similar of the newest collections of its domain.
+fn nearest(all: &[Arc<Collection>], domain: &Domain, graph: &Graph) -> String {
+    let others = all
+        .iter()
+        .rev()
+        .filter(|c| c.domain == *domain)
+        .take(COMPARED_MAX);
+    let differences = others.map(|c| diff(&c.graph, graph));
+    let least = differences.min_by_key(Vec::len).unwrap_or_default();
+    least.first().map(ToString::to_string).unwrap_or_default()
+}

@@ -1,0 +1,382 @@
+//! A collection: all entries of one subgraph in one trust domain, and who is computing the rest.
+
+use crate::{
+    clock::Clock,
+    lease::{Holder, LeaseTable, Token},
+    segment::{Cost, Location, OpenSegment, SegmentId, Table},
+    session::SessionId,
+    tier::ssd::SsdTier,
+};
+use parking_lot::Mutex;
+use prebake_fingerprint::{Digest, Graph};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// How many changed items `status` names.
+const CHANGED_ITEMS_MAX: usize = 16;
+
+/// Who may serve each other's entries. Today: one user, as the kernel names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Domain(pub String);
+
+/// The first half of an input fingerprint: enough to find; the full one is compared in the segment.
+type Tag = [u8; 16];
+
+/// Where an entry's row is, or was: a slot whose segment is gone is the entry's ghost.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    segment: SegmentId,
+    row: u32,
+}
+
+/// What the caller is told about one entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is there.
+    Hit(Location),
+    /// The caller computes it under this token.
+    Granted(Token),
+    /// Another session computes it.
+    Held,
+    /// Nobody does, and the caller has leases enough.
+    Free,
+}
+
+/// An item asked for.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Its input fingerprint.
+    pub fingerprint: Digest,
+    /// What a person calls it.
+    pub name: String,
+}
+
+/// Why an entry had to be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Its collection had no entries when the job planned.
+    NewGraph,
+    /// The collection has others, but none for an item of this name.
+    NewInput,
+    /// It has one for other content under this name.
+    InputChanged,
+    /// It had this one; its segment was dropped.
+    Evicted,
+}
+
+impl Reason {
+    /// As `status` and metrics spell it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NewGraph => "new graph",
+            Self::NewInput => "new input",
+            Self::InputChanged => "input changed",
+            Self::Evicted => "evicted",
+        }
+    }
+}
+
+/// Counted since the daemon started.
+#[derive(Debug, Default, Clone)]
+pub struct Stats {
+    /// Elements found.
+    pub hits: u64,
+    /// Elements followed.
+    pub follows: u64,
+    /// Elements computed and stored.
+    pub misses: u64,
+    /// CPU time spent on misses.
+    pub spent_ns: u64,
+    /// CPU time saved by hits and follows.
+    pub saved_ns: u64,
+    /// Misses by reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// The last items whose content changed.
+    pub changed: VecDeque<String>,
+}
+
+#[derive(Default)]
+struct State {
+    loaded: bool,
+    slots: HashMap<Tag, Slot>,
+    /// Hash of an item's name -> tag of its last fingerprint, to tell a change from a new item.
+    names: HashMap<u64, Tag>,
+    leases: LeaseTable,
+    /// Rows and CPU time seen, for the mean cost of one element.
+    rows: u64,
+    cpu_ns: u64,
+    stats: Stats,
+}
+
+/// All entries of one subgraph in one trust domain.
+pub struct Collection {
+    /// Its number until the daemon restarts.
+    pub id: u64,
+    /// Whose it is.
+    pub domain: Domain,
+    /// Its canonical graph.
+    pub graph: Graph,
+    /// In words, against the nearest collection when this one was made.
+    pub differs: String,
+    state: Mutex<State>,
+    changed: Notify,
+    /// The segment that commits append to. Taken before `state`, never after.
+    pub open: Mutex<Option<OpenSegment>>,
+}
+
+/// What one session asks for.
+pub struct Request<'a> {
+    /// Who asks.
+    pub session: SessionId,
+    /// Cannot go on without.
+    pub wanted: &'a [Item],
+    /// Will need too.
+    pub ahead: &'a [Item],
+    /// Leases it takes at once.
+    pub leases_max: usize,
+    /// How long it may hold them.
+    pub lease: Duration,
+}
+
+/// Answers to a [`Request`]: wanted first, then ahead.
+pub struct Answers {
+    /// One for each item.
+    pub answers: Vec<Answer>,
+    /// Leases taken over from holders that let their deadline pass.
+    pub takeovers: u64,
+    /// The caller has nothing to do but wait.
+    pub wait: bool,
+}
+
+impl Collection {
+    /// A collection without entries.
+    pub fn new(id: u64, domain: Domain, graph: Graph, differs: String) -> Self {
+        Self {
+            id,
+            domain,
+            graph,
+            differs,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            open: Mutex::default(),
+        }
+    }
+
+    /// Reads the rows of segments found at start, once.
+    pub fn load(&self, ssd: &SsdTier) {
+        if self.state.lock().loaded {
+            return;
+        }
+        for segment in ssd.all().into_iter().filter(|s| s.collection == self.id) {
+            if let Err(error) = segment.load() {
+                tracing::warn!(%error, file = %segment.path().display(), "dropping a segment");
+                ssd.remove(segment.id);
+            }
+            // Locks are taken in this order everywhere: collection, then segment.
+            let mut state = self.state.lock();
+            segment.with_rows(|table| state.enter(segment.id, table));
+        }
+        self.state.lock().loaded = true;
+    }
+
+    /// Answers for each item, granting what is free. Never blocks.
+    pub fn acquire(&self, request: &Request<'_>, ssd: &SsdTier, clock: &dyn Clock) -> Answers {
+        let now = clock.monotonic();
+        let mut state = self.state.lock();
+        let mut grants = Grants {
+            left: request.leases_max,
+            made: 0,
+            takeovers: 0,
+        };
+        let mut answers: Vec<_> = request
+            .wanted
+            .iter()
+            .map(|item| state.answer(item, request, &mut grants, ssd, now))
+            .collect();
+        let held = answers.contains(&Answer::Held);
+        let mine = answers.iter().any(|a| matches!(a, Answer::Granted(_)));
+        // Running ahead is for those who would else wait.
+        if !held || mine {
+            grants.left = 0;
+        }
+        answers.extend(
+            request
+                .ahead
+                .iter()
+                .map(|item| state.answer(item, request, &mut grants, ssd, now)),
+        );
+        Answers {
+            wait: held && !mine && grants.made == 0,
+            takeovers: grants.takeovers,
+            answers,
+        }
+    }
+
+    /// A future that ends at the next commit, release or end of a session here. To be made before
+    /// looking, so that nothing in between is missed.
+    pub fn next_change(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Ends a lease to commit under it.
+    pub fn redeem(&self, entry: Digest, session: SessionId, token: Token) -> bool {
+        self.state.lock().leases.redeem(entry, session, token)
+    }
+
+    /// Makes a committed element an entry and wakes its followers.
+    pub fn insert(&self, item: &Item, row: (SegmentId, u32), cost: Cost, planned_empty: bool) -> Reason {
+        let mut state = self.state.lock();
+        let reason = state.reason(item, planned_empty);
+        let tag = tag(&item.fingerprint);
+        let (segment, row) = row;
+        state.slots.insert(tag, Slot { segment, row });
+        state.names.insert(name_hash(&item.name), tag);
+        state.rows += 1;
+        state.cpu_ns += cost.cpu_ns;
+        let stats = &mut state.stats;
+        stats.misses += 1;
+        stats.spent_ns += cost.cpu_ns;
+        *stats.reasons.entry(reason.text()).or_default() += 1;
+        if reason == Reason::InputChanged {
+            stats.changed.push_back(item.name.clone());
+            if stats.changed.len() > CHANGED_ITEMS_MAX {
+                stats.changed.pop_front();
+            }
+        }
+        drop(state);
+        self.changed.notify_waiters();
+        reason
+    }
+
+    /// Gives leases back.
+    pub fn release(&self, entries: &[Digest], session: SessionId) {
+        let mut state = self.state.lock();
+        for entry in entries {
+            state.leases.release(*entry, session);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the leases of a session that died.
+    pub fn end_session(&self, session: SessionId) -> usize {
+        let ended = self.state.lock().leases.end_session(session);
+        self.changed.notify_waiters();
+        ended
+    }
+
+    /// Leases of a session.
+    pub fn leases_of(&self, session: SessionId) -> usize {
+        self.state.lock().leases.held_by(session)
+    }
+
+    /// Counts elements served; the CPU time that saved, in nanoseconds.
+    pub fn served(&self, hits: u64, follows: u64) -> u64 {
+        let mut state = self.state.lock();
+        let mean = state.cpu_ns.checked_div(state.rows).unwrap_or(0);
+        let saved = mean.saturating_mul(hits.saturating_add(follows));
+        state.stats.hits += hits;
+        state.stats.follows += follows;
+        state.stats.saved_ns += saved;
+        saved
+    }
+
+    /// Entries made, ghosts included.
+    pub fn entries(&self) -> u64 {
+        self.state.lock().slots.len() as u64
+    }
+
+    /// Whether no entry was ever made.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().slots.is_empty()
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> Stats {
+        self.state.lock().stats.clone()
+    }
+}
+
+struct Grants {
+    left: usize,
+    made: usize,
+    takeovers: u64,
+}
+
+impl State {
+    fn enter(&mut self, segment: SegmentId, table: &Table) {
+        for row in 0..table.len() {
+            let tag = tag(table.fingerprint(row));
+            let slot = Slot {
+                segment,
+                row: row as u32,
+            };
+            self.slots.insert(tag, slot);
+            self.names.insert(name_hash(table.name(row)), tag);
+        }
+        self.rows += table.len() as u64;
+        self.cpu_ns += table.cpu_ns();
+    }
+
+    fn locate(&self, entry: &Digest, ssd: &SsdTier) -> Option<Location> {
+        let slot = self.slots.get(&tag(entry))?;
+        ssd.get(slot.segment)?.locate(slot.row, entry)
+    }
+
+    fn answer(
+        &mut self,
+        item: &Item,
+        request: &Request<'_>,
+        grants: &mut Grants,
+        ssd: &SsdTier,
+        now: Duration,
+    ) -> Answer {
+        let entry = &item.fingerprint;
+        if let Some(location) = self.locate(entry, ssd) {
+            return Answer::Hit(location);
+        }
+        match self.leases.holder(entry, request.session, now) {
+            Holder::Other => Answer::Held,
+            Holder::Caller(token) => {
+                grants.made += 1;
+                Answer::Granted(token)
+            }
+            Holder::Nobody if grants.left == 0 => Answer::Free,
+            Holder::Nobody => {
+                let until = now + request.lease;
+                let (token, takeover) = self.leases.grant(*entry, request.session, until);
+                grants.left -= 1;
+                grants.made += 1;
+                grants.takeovers += u64::from(takeover);
+                Answer::Granted(token)
+            }
+        }
+    }
+
+    fn reason(&self, item: &Item, planned_empty: bool) -> Reason {
+        if self.slots.contains_key(&tag(&item.fingerprint)) {
+            return Reason::Evicted;
+        }
+        match self.names.get(&name_hash(&item.name)) {
+            Some(_) => Reason::InputChanged,
+            None if planned_empty => Reason::NewGraph,
+            None => Reason::NewInput,
+        }
+    }
+}
+
+fn tag(entry: &Digest) -> Tag {
+    let mut tag = [0; 16];
+    tag.copy_from_slice(&entry.0[..16]);
+    tag
+}
+
+fn name_hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}

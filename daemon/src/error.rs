@@ -1,0 +1,104 @@
+//! The daemon's one error type, and its one mapping to gRPC.
+
+use std::{fmt, io};
+
+/// What went wrong, in kinds that a caller can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The request itself is wrong; repeating it will not help.
+    Invalid,
+    /// Not there, or not the caller's: the two are one answer, so that nobody can probe.
+    NotFound,
+    /// The session ended or never was.
+    SessionLost,
+    /// RAM, disk or descriptors ran out; the caller computes without storing.
+    Exhausted,
+    /// The operating system refused an operation.
+    Io,
+    /// Stored bytes do not match their digest or their format.
+    Corrupt,
+}
+
+/// An error with a stable code, a message that says what to do, and its cause.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    code: &'static str,
+    message: String,
+    source: Option<io::Error>,
+}
+
+/// The daemon's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of this kind. `code` is stable: it is counted in metrics and named in the docs.
+    pub fn new(kind: Kind, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            code,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// An operating system error, with what was attempted.
+    pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
+        let full = matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        let (kind, code) = if full {
+            (Kind::Exhausted, "disk-full")
+        } else {
+            (Kind::Io, "io")
+        };
+        Self {
+            kind,
+            code,
+            message: format!("{what}: {source}"),
+            source: Some(source),
+        }
+    }
+
+    /// Bytes on disk that are not what their digest or format says.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt, "corrupt", message)
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its stable code.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}
+
+impl From<Error> for tonic::Status {
+    fn from(e: Error) -> Self {
+        let code = match e.kind {
+            Kind::Invalid => tonic::Code::InvalidArgument,
+            Kind::NotFound => tonic::Code::NotFound,
+            Kind::SessionLost => tonic::Code::FailedPrecondition,
+            Kind::Exhausted => tonic::Code::ResourceExhausted,
+            Kind::Io => tonic::Code::Unavailable,
+            Kind::Corrupt => tonic::Code::DataLoss,
+        };
+        Self::new(code, e.to_string())
+    }
+}

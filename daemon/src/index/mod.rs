@@ -1,0 +1,66 @@
+//! The index: what saves the daemon from reading every footer at start, and remembers counters and
+//! file digests. Disposable: all of it can be rebuilt or lost without a wrong answer.
+
+mod memory;
+mod sled_store;
+
+pub use memory::MemoryStore;
+pub use sled_store::open_or_rebuild;
+
+use crate::error::Result;
+
+/// Kinds of record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// Segment file name -> what its footer says.
+    Segments,
+    /// Counter name -> value.
+    Counters,
+    /// Trust domain and stat of a file -> digest of its content.
+    Memo,
+}
+
+impl Space {
+    /// All spaces.
+    pub const ALL: [Self; 3] = [Self::Segments, Self::Counters, Self::Memo];
+
+    /// Its name on disk.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segments => "segments",
+            Self::Counters => "counters",
+            Self::Memo => "memo",
+        }
+    }
+}
+
+/// A key and its value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+/// Records by space and key. Values stay small (1 KiB or so); element bytes never come here.
+pub trait IndexStore: Send + Sync + 'static {
+    /// A record's value.
+    ///
+    /// # Errors
+    /// As the store says; the caller goes on without.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Writes records.
+    ///
+    /// # Errors
+    /// As the store says; the caller goes on without.
+    fn put(&self, space: Space, records: &[Record]) -> Result<()>;
+    /// Removes a record.
+    ///
+    /// # Errors
+    /// As the store says; the caller goes on without.
+    fn remove(&self, space: Space, key: &[u8]) -> Result<()>;
+    /// All records of a space.
+    ///
+    /// # Errors
+    /// As the store says; the caller rebuilds.
+    fn scan(&self, space: Space) -> Result<Vec<Record>>;
+    /// Bytes it takes on disk.
+    fn bytes_on_disk(&self) -> u64;
+    /// Writes what is buffered. Not durability: nothing relies on it.
+    fn flush(&self);
+}

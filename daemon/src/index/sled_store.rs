@@ -1,0 +1,202 @@
+//! The index on sled 0.34.7, held at arm's length. Measured: its `flush` is no fsync, a kill can
+//! leave a half-written `snap.*.generating` that makes it unopenable, it can panic while opening,
+//! and it keeps about three times its live data. So it is opened in a thread of its own with a
+//! time-out, renamed away on any doubt, and detached at the first error while running.
+
+use super::{IndexStore, MemoryStore, Record, Space};
+use crate::error::{Error, Kind, Result};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+/// sled's own cache: the index is read at start and by key later; more would only cost memory.
+const CACHE_BYTES: u64 = 4 << 20;
+
+/// An index that takes longer is rebuilt: reading every footer is quicker.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Part of the folder name of the index; another version of the records gets another name.
+const VERSION: &str = "index-v1";
+
+struct SledStore {
+    db: sled::Db,
+    trees: Vec<sled::Tree>,
+    /// After an error nothing more is asked of it: it is rebuilt at the next start.
+    detached: AtomicBool,
+}
+
+/// Opens the index below `folder`; what cannot be opened is renamed away and begun anew, and if
+/// that fails too the index is in memory. The second value says what was wrong.
+pub fn open_or_rebuild(folder: &Path) -> (Arc<dyn IndexStore>, Option<Error>) {
+    let path = folder.join(VERSION);
+    let first = match open(&path) {
+        Ok(store) => return (Arc::new(store), None),
+        Err(error) => error,
+    };
+    let _ = fs::remove_dir_all(folder.join("index-bad"));
+    let _ = fs::rename(&path, folder.join("index-bad"));
+    match open(&path) {
+        Ok(store) => (Arc::new(store), Some(first)),
+        Err(error) => (Arc::new(MemoryStore::default()), Some(error)),
+    }
+}
+
+fn open(path: &Path) -> Result<SledStore> {
+    remove_half_written_snapshots(path).map_err(|e| Error::io("preparing the index", e))?;
+    let (send, receive) = mpsc::channel();
+    let owned: PathBuf = path.to_owned();
+    // sled may hang or panic on a damaged file: neither may take the daemon along.
+    thread::spawn(move || {
+        let opened = std::panic::catch_unwind(|| {
+            let db = sled::Config::new()
+                .path(&owned)
+                .cache_capacity(CACHE_BYTES)
+                .flush_every_ms(Some(500))
+                .open()?;
+            let trees = Space::ALL
+                .iter()
+                .map(|s| db.open_tree(s.name()))
+                .collect::<sled::Result<_>>()?;
+            Ok::<_, sled::Error>(SledStore {
+                db,
+                trees,
+                detached: AtomicBool::new(false),
+            })
+        });
+        let _ = send.send(opened);
+    });
+    match receive.recv_timeout(OPEN_TIMEOUT) {
+        Ok(Ok(Ok(store))) => Ok(store),
+        Ok(Ok(Err(error))) => Err(failed(&error)),
+        Ok(Err(_)) => Err(Error::new(
+            Kind::Corrupt,
+            "index",
+            "the index panicked while it was opened",
+        )),
+        Err(_) => Err(Error::new(
+            Kind::Corrupt,
+            "index",
+            "the index could not be opened in time",
+        )),
+    }
+}
+
+fn remove_half_written_snapshots(path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(error: &sled::Error) -> Error {
+    Error::new(Kind::Io, "index", format!("the index failed: {error}"))
+}
+
+impl SledStore {
+    fn on<T>(&self, space: Space, work: impl FnOnce(&sled::Tree) -> sled::Result<T>) -> Result<T> {
+        if self.detached.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                Kind::Io,
+                "index",
+                "the index failed before and is left alone",
+            ));
+        }
+        let tree = &self.trees[space as usize];
+        work(tree).map_err(|e| {
+            self.detached.store(true, Ordering::Relaxed);
+            failed(&e)
+        })
+    }
+}
+
+impl IndexStore for SledStore {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.on(space, |tree| Ok(tree.get(key)?.map(|v| v.to_vec())))
+    }
+
+    fn put(&self, space: Space, records: &[Record]) -> Result<()> {
+        self.on(space, |tree| {
+            let mut batch = sled::Batch::default();
+            for (key, value) in records {
+                batch.insert(key.as_slice(), value.as_slice());
+            }
+            tree.apply_batch(batch)
+        })
+    }
+
+    fn remove(&self, space: Space, key: &[u8]) -> Result<()> {
+        self.on(space, |tree| tree.remove(key).map(|_| ()))
+    }
+
+    fn scan(&self, space: Space) -> Result<Vec<Record>> {
+        self.on(space, |tree| {
+            tree.iter()
+                .map(|r| r.map(|(k, v)| (k.to_vec(), v.to_vec())))
+                .collect()
+        })
+    }
+
+    fn bytes_on_disk(&self) -> u64 {
+        self.db.size_on_disk().unwrap_or(0)
+    }
+
+    fn flush(&self) {
+        let _ = self.db.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_index_is_renamed_away_and_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, problem) = open_or_rebuild(folder.path());
+        assert!(problem.is_none());
+        store
+            .put(Space::Counters, &[(b"hits".to_vec(), b"7".to_vec())])
+            .unwrap();
+        store.flush();
+        drop(store);
+
+        let db = folder.path().join(VERSION).join("db");
+        let half = fs::metadata(&db).unwrap().len() / 2;
+        let garbage = vec![0xa5; half as usize];
+        fs::write(&db, garbage).unwrap();
+        fs::write(folder.path().join(VERSION).join("conf"), "nonsense").unwrap();
+        let (store, problem) = open_or_rebuild(folder.path());
+        assert!(problem.is_some());
+        assert_eq!(store.get(Space::Counters, b"hits").unwrap(), None);
+        store
+            .put(Space::Counters, &[(b"hits".to_vec(), b"8".to_vec())])
+            .unwrap();
+    }
+
+    #[test]
+    fn a_half_written_snapshot_is_removed_before_opening() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open_or_rebuild(folder.path()));
+        let snapshot = folder.path().join(VERSION).join("snap.00000000.generating");
+        fs::write(&snapshot, b"half").unwrap();
+        let (_, problem) = open_or_rebuild(folder.path());
+        assert!(problem.is_none());
+        assert!(!snapshot.exists());
+    }
+}

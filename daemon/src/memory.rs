@@ -1,0 +1,278 @@
+//! Shared memory: blocks that only the daemon can fill, staging that only clients fill, and the
+//! doorbell. The crate's one module with `unsafe`.
+#![allow(unsafe_code)]
+
+use crate::{
+    budget::Reservation,
+    error::{Error, Result},
+};
+use memmap2::{MmapMut, MmapOptions};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::io::unix::AsyncFd;
+
+/// Bytes of a block. Uniform, because mixed sizes halve TinyLFU's byte hit rate; 4 MiB, because
+/// then a descriptor is cheap per byte and a partly used block is cheap per collection.
+pub const BLOCK_BYTES: u64 = 4 << 20;
+
+/// A window of a segment's value buffer in sealed shared memory. Whoever holds it, daemon or
+/// client, keeps its bytes in the RAM budget.
+#[derive(Debug)]
+pub struct Block {
+    fd: OwnedFd,
+    _reservation: Reservation,
+}
+
+/// The daemon's right to fill a block; nobody else ever has it.
+#[derive(Debug)]
+pub struct BlockWriter {
+    block: Arc<Block>,
+    map: MmapMut,
+    len: usize,
+}
+
+/// Memory a client writes elements into. The daemon only ever reads it with `pread`, so nothing
+/// a client does to it can fault the daemon.
+#[derive(Debug)]
+pub struct Staging {
+    fd: OwnedFd,
+    bytes: u64,
+    _reservation: Reservation,
+}
+
+/// A page whose first 8 bytes count evictions, so that clients notice them without a call.
+#[derive(Debug)]
+pub struct Doorbell {
+    fd: OwnedFd,
+    map: MmapMut,
+}
+
+fn memfd(name: &str, bytes: u64) -> Result<OwnedFd> {
+    let failed = |e: rustix::io::Errno| Error::io("allocating shared memory", e.into());
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+    // Allocated now, so that running out is an error here and not a SIGBUS in a client, and so
+    // that the daemon's cgroup pays.
+    fallocate(&fd, FallocateFlags::empty(), 0, bytes).map_err(failed)?;
+    fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(failed)?;
+    Ok(fd)
+}
+
+fn map_writable(fd: &OwnedFd) -> Result<MmapMut> {
+    // SAFETY: the memfd was just made by `memfd` above: sealed against resizing, so no access
+    // can fault, and known to no other process yet. Callers add F_SEAL_FUTURE_WRITE before they
+    // hand the descriptor out, so this stays the only writable map and Rust's exclusive access
+    // to `&mut` of it holds. Other processes only ever read it.
+    unsafe { MmapOptions::new().map_mut(fd) }.map_err(|e| Error::io("mapping shared memory", e))
+}
+
+fn seal_others(fd: &OwnedFd) -> Result<()> {
+    fcntl_add_seals(fd, SealFlags::FUTURE_WRITE).map_err(|e| Error::io("sealing shared memory", e.into()))
+}
+
+impl Block {
+    /// A new block and the right to fill it. Needs a reservation of [`BLOCK_BYTES`].
+    ///
+    /// # Errors
+    /// If the system has no memory or descriptors left.
+    pub fn create(reservation: Reservation) -> Result<BlockWriter> {
+        debug_assert_eq!(reservation.bytes(), BLOCK_BYTES);
+        let fd = memfd("prebake-block", BLOCK_BYTES)?;
+        let map = map_writable(&fd)?;
+        seal_others(&fd)?;
+        Ok(BlockWriter {
+            block: Arc::new(Self {
+                fd,
+                _reservation: reservation,
+            }),
+            map,
+            len: 0,
+        })
+    }
+}
+
+impl AsFd for Block {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl BlockWriter {
+    /// The block, to be read up to [`Self::len`].
+    pub fn block(&self) -> &Arc<Block> {
+        &self.block
+    }
+
+    /// Bytes filled.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that still fit.
+    pub fn room(&self) -> usize {
+        self.map.len() - self.len
+    }
+
+    /// The filled bytes.
+    pub fn filled(&self) -> &[u8] {
+        &self.map[..self.len]
+    }
+
+    /// Lets `fill` write the next `len` bytes; they count only if it succeeds. `len` is at most
+    /// [`Self::room`].
+    ///
+    /// # Errors
+    /// What `fill` returns.
+    pub fn append<E>(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let end = self.len + len;
+        fill(&mut self.map[self.len..end])?;
+        self.len = end;
+        Ok(())
+    }
+
+    /// Forgets what was appended after `len`. Only for bytes no location was given out for.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Ends writing for good, also for the daemon.
+    ///
+    /// # Errors
+    /// If the seal is refused: the block must then not be served as sealed.
+    pub fn seal(self) -> Result<Arc<Block>> {
+        drop(self.map);
+        fcntl_add_seals(&self.block.fd, SealFlags::WRITE | SealFlags::SEAL)
+            .map_err(|e| Error::io("sealing a block", e.into()))?;
+        Ok(self.block)
+    }
+}
+
+impl Staging {
+    /// Memory of `reservation.bytes()`, for one client to write into.
+    ///
+    /// # Errors
+    /// If the system has no memory or descriptors left.
+    pub fn create(reservation: Reservation) -> Result<Self> {
+        let bytes = reservation.bytes();
+        Ok(Self {
+            fd: memfd("prebake-staging", bytes)?,
+            bytes,
+            _reservation: reservation,
+        })
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Copies bytes out. What the client writes meanwhile decides only what is copied.
+    ///
+    /// # Errors
+    /// If the range is not inside.
+    pub fn read(&self, mut offset: u64, mut into: &mut [u8]) -> Result<()> {
+        while !into.is_empty() {
+            let n = rustix::io::pread(&self.fd, &mut *into, offset)
+                .map_err(|e| Error::io("reading staging memory", e.into()))?;
+            if n == 0 {
+                return Err(Error::corrupt("an element ends outside its staging memory"));
+            }
+            offset += n as u64;
+            into = &mut into[n..];
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Staging {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Doorbell {
+    /// A doorbell that was never rung.
+    ///
+    /// # Errors
+    /// If the system has no memory or descriptors left.
+    pub fn create() -> Result<Self> {
+        let fd = memfd("prebake-doorbell", rustix::param::page_size() as u64)?;
+        let map = map_writable(&fd)?;
+        seal_others(&fd)?;
+        Ok(Self { fd, map })
+    }
+
+    /// Tells every client to look for evicted blocks.
+    pub fn ring(&self) {
+        // SAFETY: the map is page-aligned, at least 8 bytes long and lives as long as `self`.
+        // These 8 bytes are only ever accessed as an AtomicU64, here and in clients.
+        let count = unsafe { AtomicU64::from_ptr(self.map.as_ptr().cast_mut().cast()) };
+        count.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Watches an owned descriptor for readiness (a pidfd: the end of its process). Here because it
+/// is the crate's other use of `unsafe`.
+///
+/// # Errors
+/// If the runtime cannot watch it.
+pub fn watch(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the AsyncFd owns the descriptor, so it stays open and the same for as long as it is
+    // registered; OwnedFd always returns the same number.
+    unsafe { AsyncFd::register(fd) }.map_err(|e| Error::io("watching a descriptor", e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+
+    #[test]
+    fn nobody_else_can_write_a_block_even_while_it_is_filled() {
+        let budget = Budget::new(BLOCK_BYTES, "ram-full");
+        let mut writer = Block::create(budget.reserve(BLOCK_BYTES).unwrap()).unwrap();
+        writer
+            .append(3, |b| {
+                b.copy_from_slice(b"abc");
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        let client = rustix::io::dup(writer.block().as_fd()).unwrap();
+        assert!(rustix::io::pwrite(&client, b"x", 0).is_err());
+        // SAFETY: maps a live descriptor; the map is expected to be refused.
+        assert!(unsafe { MmapOptions::new().map_mut(&client) }.is_err());
+        assert!(rustix::fs::ftruncate(&client, 0).is_err());
+
+        let block = writer.seal().unwrap();
+        let mut read = [0; 3];
+        rustix::io::pread(&client, &mut read, 0).unwrap();
+        assert_eq!(&read, b"abc");
+        assert_eq!(budget.used(), BLOCK_BYTES);
+        drop(block);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn staging_ends_where_it_ends() {
+        let budget = Budget::new(1 << 20, "ram-full");
+        let staging = Staging::create(budget.reserve(4096).unwrap()).unwrap();
+        let mut buffer = [0; 8];
+        staging.read(4088, &mut buffer).unwrap();
+        assert_eq!(staging.read(4089, &mut buffer).unwrap_err().code(), "corrupt");
+    }
+}

@@ -1,0 +1,310 @@
+//! The bytes around a segment's values: Arrow's IPC *file* format, with the value buffer on a page
+//! boundary. Arrow writers align to 64 bytes at most, so messages are laid out here with Arrow's
+//! own flatbuffers. The drawing is in ARCHITECTURE.md.
+
+use super::table::Table;
+use crate::error::{Error, Result};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeBinaryArray, LargeStringArray, UInt64Array, builder::FixedSizeBinaryBuilder,
+};
+use arrow_buffer::Buffer;
+use arrow_ipc as ipc;
+use arrow_schema::{DataType, Field, Schema};
+use flatbuffers::FlatBufferBuilder;
+use std::{collections::HashMap, sync::Arc};
+
+/// Where the value buffer begins. Room for the schema and record batch messages, on a page.
+pub const VALUES_AT: u64 = 8192;
+
+/// Footer metadata: BLAKE3 of everything in the body behind the values.
+pub const ROWS_DIGEST: &str = "prebake.rows";
+
+/// Arrow's alignment for buffers that are not ours to map.
+const ALIGNMENT: u64 = 64;
+
+const MAGIC: &[u8; 6] = b"ARROW1";
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// Everything of the file but the value buffer.
+pub struct Encoded {
+    /// Bytes `0..VALUES_AT`.
+    pub head: Vec<u8>,
+    /// Bytes from the end of the value buffer to the end of the file.
+    pub tail: Vec<u8>,
+}
+
+/// How the value buffer is described to Arrow.
+enum Values {
+    /// Every element is a C-ordered array of this type and shape.
+    Tensor { item: DataType, shape: Vec<i64> },
+    /// Anything else.
+    Binary,
+}
+
+/// Lays out a segment of `value_len` bytes of values described by `table`.
+///
+/// # Errors
+/// If the schema does not fit the head: then the layouts are absurd and the segment is given up.
+pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> Result<Encoded> {
+    let values = Values::of(table);
+    let index = index_columns(table);
+    let schema = schema(&values);
+
+    let mut nodes = Vec::new();
+    let mut buffers = vec![];
+    let mut tail = Tail::new(value_len);
+    values.describe(table, value_len, &mut nodes, &mut buffers, &mut tail);
+    for column in &index {
+        nodes.push(ipc::FieldNode::new(column.len() as i64, 0));
+        buffers.push(ipc::Buffer::new(tail.body_len() as i64, 0));
+        for buffer in column.to_data().buffers() {
+            buffers.push(tail.push(buffer.as_slice()));
+        }
+    }
+    tail.pad();
+    let body_len = tail.body_len();
+    let mut metadata = metadata.to_vec();
+    metadata.push((ROWS_DIGEST.into(), blake3::hash(&tail.bytes).to_hex().to_string()));
+
+    let batch = batch_message(table.len() as i64, &nodes, &buffers, body_len as i64);
+    let mut head = MAGIC.to_vec();
+    head.extend([0; 2]);
+    head.extend(schema_message(&schema));
+    let batch_at = VALUES_AT
+        .checked_sub(batch.len() as u64)
+        .filter(|at| *at >= head.len() as u64)
+        .ok_or_else(|| Error::corrupt("the schema does not fit before the values"))?;
+    head.resize(batch_at as usize, 0);
+    head.extend(&batch);
+
+    let mut tail = tail.bytes;
+    tail.extend(CONTINUATION);
+    tail.extend([0; 4]);
+    let block = ipc::Block::new(batch_at as i64, batch.len() as i32, body_len as i64);
+    let footer = footer(&schema, block, &metadata);
+    tail.extend(&footer);
+    tail.extend((footer.len() as i32).to_le_bytes());
+    tail.extend(MAGIC);
+    Ok(Encoded { head, tail })
+}
+
+/// Body bytes behind the value buffer.
+struct Tail {
+    value_len: u64,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    fn new(value_len: u64) -> Self {
+        let mut tail = Self {
+            value_len,
+            bytes: Vec::new(),
+        };
+        tail.pad();
+        tail
+    }
+
+    fn body_len(&self) -> u64 {
+        self.value_len + self.bytes.len() as u64
+    }
+
+    fn pad(&mut self) {
+        let len = self.body_len().next_multiple_of(ALIGNMENT) - self.value_len;
+        self.bytes.resize(len as usize, 0);
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> ipc::Buffer {
+        self.pad();
+        let at = self.body_len();
+        self.bytes.extend_from_slice(bytes);
+        ipc::Buffer::new(at as i64, bytes.len() as i64)
+    }
+}
+
+impl Values {
+    fn of(table: &Table) -> Self {
+        let one = match table.layouts() {
+            [layout] => tensor(layout),
+            _ => None,
+        };
+        one.map_or(Self::Binary, |(item, shape)| Self::Tensor { item, shape })
+    }
+
+    fn field(&self) -> Field {
+        let Self::Tensor { item, shape } = self else {
+            return Field::new("value", DataType::LargeBinary, false);
+        };
+        let size: i64 = shape.iter().product();
+        let list = DataType::FixedSizeList(
+            Arc::new(Field::new("item", item.clone(), false)),
+            // `tensor` refuses shapes beyond i32.
+            i32::try_from(size).unwrap_or(i32::MAX),
+        );
+        Field::new("value", list, false).with_metadata(HashMap::from([
+            ("ARROW:extension:name".into(), "arrow.fixed_shape_tensor".into()),
+            (
+                "ARROW:extension:metadata".into(),
+                serde_json::json!({ "shape": shape }).to_string(),
+            ),
+        ]))
+    }
+
+    fn describe(
+        &self,
+        table: &Table,
+        value_len: u64,
+        nodes: &mut Vec<ipc::FieldNode>,
+        buffers: &mut Vec<ipc::Buffer>,
+        tail: &mut Tail,
+    ) {
+        let rows = table.len() as i64;
+        let values = ipc::Buffer::new(0, value_len as i64);
+        nodes.push(ipc::FieldNode::new(rows, 0));
+        buffers.push(ipc::Buffer::new(0, 0));
+        match self {
+            Self::Tensor { shape, .. } => {
+                nodes.push(ipc::FieldNode::new(rows * shape.iter().product::<i64>(), 0));
+                buffers.extend([ipc::Buffer::new(0, 0), values]);
+            }
+            Self::Binary => {
+                let offsets: Vec<i64> = (0..=table.len()).map(|r| table.start(r) as i64).collect();
+                let offsets = tail.push(Buffer::from_vec(offsets).as_slice());
+                buffers.extend([offsets, values]);
+            }
+        }
+    }
+}
+
+/// Arrow's type and shape of a layout that is a lone C-ordered array.
+fn tensor(layout: &str) -> Option<(DataType, Vec<i64>)> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Lone {
+        kind: String,
+        dtype: String,
+        shape: Vec<i64>,
+    }
+    let lone: Lone = serde_json::from_str(layout).ok()?;
+    let item = match lone.dtype.as_str() {
+        "|u1" => DataType::UInt8,
+        "|i1" => DataType::Int8,
+        "<u2" => DataType::UInt16,
+        "<i2" => DataType::Int16,
+        "<u4" => DataType::UInt32,
+        "<i4" => DataType::Int32,
+        "<u8" => DataType::UInt64,
+        "<i8" => DataType::Int64,
+        "<f2" => DataType::Float16,
+        "<f4" => DataType::Float32,
+        "<f8" => DataType::Float64,
+        _ => return None,
+    };
+    let size = lone.shape.iter().try_fold(1i64, |n, d| n.checked_mul(*d))?;
+    let fits = (1..=i64::from(i32::MAX)).contains(&size);
+    (lone.kind == "ndarray" && !lone.shape.is_empty() && fits).then_some((item, lone.shape))
+}
+
+fn schema(values: &Values) -> Schema {
+    Schema::new(vec![
+        values.field(),
+        Field::new("input", DataType::FixedSizeBinary(32), false),
+        Field::new("name", DataType::LargeUtf8, false),
+        Field::new("layout", DataType::LargeUtf8, false),
+        Field::new("cpu_ns", DataType::UInt64, false),
+        Field::new("io_ns", DataType::UInt64, false),
+    ])
+}
+
+/// The columns beside the values, in the schema's order.
+fn index_columns(table: &Table) -> Vec<ArrayRef> {
+    let rows = || 0..table.len();
+    let mut inputs = FixedSizeBinaryBuilder::with_capacity(table.len(), 32);
+    for row in rows() {
+        // Each value is 32 bytes, as the builder was told.
+        let _ = inputs.append_value(table.fingerprint(row).0);
+    }
+    let inputs: FixedSizeBinaryArray = inputs.finish();
+    vec![
+        Arc::new(inputs),
+        Arc::new(LargeStringArray::from_iter_values(rows().map(|r| table.name(r)))),
+        Arc::new(LargeStringArray::from_iter_values(
+            rows().map(|r| table.layout(r)),
+        )),
+        Arc::new(UInt64Array::from_iter_values(
+            rows().map(|r| table.cost(r).cpu_ns),
+        )),
+        Arc::new(UInt64Array::from_iter_values(rows().map(|r| table.cost(r).io_ns))),
+    ]
+}
+
+/// Length prefix and padding that Arrow wants around a message.
+fn encapsulate(flatbuffer: &[u8]) -> Vec<u8> {
+    let len = flatbuffer.len().next_multiple_of(8);
+    let mut out = CONTINUATION.to_vec();
+    out.extend((len as i32).to_le_bytes());
+    out.extend_from_slice(flatbuffer);
+    out.resize(8 + len, 0);
+    out
+}
+
+fn schema_message(schema: &Schema) -> Vec<u8> {
+    let mut fbb = FlatBufferBuilder::new();
+    let header = ipc::convert::IpcSchemaEncoder::new().schema_to_fb_offset(&mut fbb, schema);
+    let header = header.as_union_value();
+    message(fbb, ipc::MessageHeader::Schema, header, 0)
+}
+
+fn batch_message(rows: i64, nodes: &[ipc::FieldNode], buffers: &[ipc::Buffer], body: i64) -> Vec<u8> {
+    let mut fbb = FlatBufferBuilder::new();
+    let nodes = fbb.create_vector(nodes);
+    let buffers = fbb.create_vector(buffers);
+    let mut batch = ipc::RecordBatchBuilder::new(&mut fbb);
+    batch.add_length(rows);
+    batch.add_nodes(nodes);
+    batch.add_buffers(buffers);
+    let header = batch.finish().as_union_value();
+    message(fbb, ipc::MessageHeader::RecordBatch, header, body)
+}
+
+fn message(
+    mut fbb: FlatBufferBuilder<'_>,
+    kind: ipc::MessageHeader,
+    header: flatbuffers::WIPOffset<flatbuffers::UnionWIPOffset>,
+    body_len: i64,
+) -> Vec<u8> {
+    let mut message = ipc::MessageBuilder::new(&mut fbb);
+    message.add_version(ipc::MetadataVersion::V5);
+    message.add_header_type(kind);
+    message.add_header(header);
+    message.add_bodyLength(body_len);
+    let message = message.finish();
+    fbb.finish(message, None);
+    encapsulate(fbb.finished_data())
+}
+
+fn footer(schema: &Schema, block: ipc::Block, metadata: &[(String, String)]) -> Vec<u8> {
+    let mut fbb = FlatBufferBuilder::new();
+    let schema = ipc::convert::IpcSchemaEncoder::new().schema_to_fb_offset(&mut fbb, schema);
+    let blocks = fbb.create_vector(&[block]);
+    let dictionaries = fbb.create_vector::<ipc::Block>(&[]);
+    let metadata: Vec<_> = metadata
+        .iter()
+        .map(|(key, value)| {
+            let (key, value) = (fbb.create_string(key), fbb.create_string(value));
+            let mut pair = ipc::KeyValueBuilder::new(&mut fbb);
+            pair.add_key(key);
+            pair.add_value(value);
+            pair.finish()
+        })
+        .collect();
+    let metadata = fbb.create_vector(&metadata);
+    let mut footer = ipc::FooterBuilder::new(&mut fbb);
+    footer.add_version(ipc::MetadataVersion::V5);
+    footer.add_schema(schema);
+    footer.add_dictionaries(dictionaries);
+    footer.add_recordBatches(blocks);
+    footer.add_custom_metadata(metadata);
+    let footer = footer.finish();
+    fbb.finish(footer, None);
+    fbb.finished_data().to_vec()
+}

@@ -1,0 +1,277 @@
+//! Segments: one self-describing Arrow file of one collection's elements, in the order they
+//! arrived. The unit of storage and eviction.
+
+mod format;
+mod read;
+mod table;
+mod writer;
+
+pub use read::{Footer, footer};
+pub use table::{Cost, Table};
+pub use writer::{OpenSegment, Row};
+
+use crate::{
+    budget::Reservation,
+    error::{Error, Kind, Result},
+    memory::{BLOCK_BYTES, Block},
+    tier::ram::{BlockId, RamTier},
+    vfs::{Vfs, VfsFile},
+};
+use format::{ROWS_DIGEST, VALUES_AT};
+use parking_lot::{Mutex, RwLock};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// A segment's number; not used again while the daemon lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SegmentId(pub u32);
+
+/// Footer metadata: comma-separated BLAKE3 of each block's bytes.
+const BLOCK_DIGESTS: &str = "prebake.blocks";
+
+/// Bytes of values are kept under this; so an element must be smaller too.
+pub const ELEMENT_BYTES_MAX: u64 = 256 << 20;
+
+/// A segment, open or durable.
+pub struct Segment {
+    /// Its number.
+    pub id: SegmentId,
+    /// The collection whose elements it holds.
+    pub collection: u64,
+    path: PathBuf,
+    vfs: Arc<dyn Vfs>,
+    /// None until it is needed, for segments found at start.
+    table: RwLock<Option<Table>>,
+    digests: Mutex<BTreeMap<u32, blake3::Hash>>,
+    /// Blocks that are not in the file yet.
+    pinned: Mutex<BTreeMap<u32, Arc<Block>>>,
+    /// The temporary file, while it is written.
+    file: RwLock<Option<Arc<dyn VfsFile>>>,
+    space: Mutex<Reservation>,
+    durable: AtomicBool,
+    summary: Mutex<Summary>,
+}
+
+/// What is known of a segment without its rows.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
+pub struct Summary {
+    /// Elements.
+    pub rows: u64,
+    /// Bytes of values.
+    pub value_len: u64,
+    /// CPU time to compute all of them.
+    pub cpu_ns: u64,
+}
+
+/// Where an element lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// In which segment.
+    pub segment: SegmentId,
+    /// From which byte of its values.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// How the bytes make up the value.
+    pub layout: Arc<str>,
+}
+
+impl Segment {
+    /// A durable segment found at start; its rows are read when they are needed.
+    pub fn found(
+        id: SegmentId,
+        collection: u64,
+        path: PathBuf,
+        vfs: Arc<dyn Vfs>,
+        space: Reservation,
+        summary: Summary,
+    ) -> Self {
+        Self {
+            durable: AtomicBool::new(true),
+            ..Self::new(id, collection, path, vfs, space, None, summary)
+        }
+    }
+
+    fn new(
+        id: SegmentId,
+        collection: u64,
+        path: PathBuf,
+        vfs: Arc<dyn Vfs>,
+        space: Reservation,
+        table: Option<Table>,
+        summary: Summary,
+    ) -> Self {
+        Self {
+            id,
+            collection,
+            path,
+            vfs,
+            table: RwLock::new(table),
+            digests: Mutex::default(),
+            pinned: Mutex::default(),
+            file: RwLock::new(None),
+            space: Mutex::new(space),
+            durable: AtomicBool::new(false),
+            summary: Mutex::new(summary),
+        }
+    }
+
+    /// Where a row's element lies, if the row is that of `fingerprint`.
+    pub fn locate(&self, row: u32, fingerprint: &prebake_fingerprint::Digest) -> Option<Location> {
+        let table = self.table.read();
+        let table = table.as_ref()?;
+        let row = row as usize;
+        (row < table.len() && table.fingerprint(row) == fingerprint).then(|| Location {
+            segment: self.id,
+            offset: table.start(row),
+            len: table.element_len(row),
+            layout: Arc::clone(table.layout(row)),
+        })
+    }
+
+    /// Reads the rows, unless they are here.
+    ///
+    /// # Errors
+    /// `corrupt` if the file is not a whole segment.
+    pub fn load(&self) -> Result<()> {
+        let mut slot = self.table.write();
+        if slot.is_none() {
+            let file = self.vfs.open(&self.path)?;
+            let footer = footer(&*file)?;
+            let digest = footer.metadata.get(ROWS_DIGEST).map_or("", String::as_str);
+            let table = footer.table(&*file, digest)?;
+            *self.digests.lock() = block_digests(&footer)?;
+            *slot = Some(table);
+        }
+        Ok(())
+    }
+
+    /// Shows the rows, if they were read.
+    pub fn with_rows(&self, visit: impl FnOnce(&Table)) {
+        if let Some(table) = self.table.read().as_ref() {
+            visit(table);
+        }
+    }
+
+    /// A block, from RAM or else read from SSD and checked. Blocking.
+    ///
+    /// # Errors
+    /// `ram-full`, `corrupt`, or `not-found` if the segment was evicted.
+    pub fn block(&self, index: u32, ram: &RamTier) -> Result<(Arc<Block>, From)> {
+        let id = BlockId {
+            segment: self.id,
+            index,
+        };
+        if let Some(block) = self.resident(index, ram) {
+            return Ok((block, From::Ram));
+        }
+        let len = self.block_len(index)?;
+        let digest = self.digests.lock().get(&index).copied();
+        let digest = digest.ok_or_else(|| Error::corrupt("a block has no digest"))?;
+        let mut writer = ram.allocate()?;
+        let open = self.file.read().clone();
+        let file = open.map_or_else(|| self.vfs.open(&self.path), Ok)?;
+        let at = VALUES_AT + u64::from(index) * BLOCK_BYTES;
+        writer.append(len as usize, |into| file.read_at(into, at))?;
+        if blake3::hash(writer.filled()) != digest {
+            return Err(Error::corrupt(format!(
+                "block {index} of {} does not match its digest",
+                self.path.display()
+            )));
+        }
+        let block = writer.seal()?;
+        ram.insert(id, Arc::clone(&block));
+        Ok((block, From::Ssd))
+    }
+
+    /// Whether a block is not in the file yet.
+    pub fn is_pinned(&self, index: u32) -> bool {
+        self.pinned.lock().contains_key(&index)
+    }
+
+    /// A block that is in RAM now.
+    pub fn resident(&self, index: u32, ram: &RamTier) -> Option<Arc<Block>> {
+        let pinned = self.pinned.lock().get(&index).cloned();
+        pinned.or_else(|| {
+            ram.get(BlockId {
+                segment: self.id,
+                index,
+            })
+        })
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u32 {
+        self.summary().value_len.div_ceil(BLOCK_BYTES) as u32
+    }
+
+    /// Whether it survives a crash.
+    pub fn is_durable(&self) -> bool {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Bytes it takes on disk.
+    pub fn file_bytes(&self) -> u64 {
+        self.space.lock().bytes()
+    }
+
+    /// Rows, bytes and cost.
+    pub fn summary(&self) -> Summary {
+        *self.summary.lock()
+    }
+
+    /// Its file, once durable.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    fn temporary_path(&self) -> PathBuf {
+        self.path.with_extension("arrow.tmp")
+    }
+
+    /// Removes its files. Descriptors and maps of it stay valid.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn unlink(&self) -> Result<()> {
+        self.vfs.remove(&self.temporary_path())?;
+        self.vfs.remove(&self.path)
+    }
+
+    fn block_len(&self, index: u32) -> Result<u64> {
+        let at = u64::from(index) * BLOCK_BYTES;
+        self.summary()
+            .value_len
+            .checked_sub(at)
+            .filter(|rest| *rest > 0)
+            .map(|rest| rest.min(BLOCK_BYTES))
+            .ok_or_else(|| Error::new(Kind::Invalid, "no-such-block", "the segment has no such block"))
+    }
+}
+
+/// Which tier a block came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// Shared memory.
+    Ram,
+    /// The segment's file.
+    Ssd,
+}
+
+fn block_digests(footer: &Footer) -> Result<BTreeMap<u32, blake3::Hash>> {
+    let text = footer.metadata.get(BLOCK_DIGESTS).map_or("", String::as_str);
+    let digests = text.split(',').filter(|t| !t.is_empty()).enumerate();
+    digests
+        .map(|(i, hex)| {
+            let hash = blake3::Hash::from_hex(hex);
+            hash.map(|h| (i as u32, h))
+                .map_err(|_| Error::corrupt("a block digest is not hex"))
+        })
+        .collect()
+}

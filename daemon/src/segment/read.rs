@@ -1,0 +1,210 @@
+//! Reads a segment file's footer and rows; the values are read by block, elsewhere.
+
+use super::{
+    format::VALUES_AT,
+    table::{Cost, Table},
+};
+use crate::{
+    error::{Error, Result},
+    vfs::VfsFile,
+};
+use arrow_array::{FixedSizeBinaryArray, LargeStringArray, UInt64Array};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_ipc as ipc;
+use arrow_schema::DataType;
+use prebake_fingerprint::Digest;
+use std::collections::HashMap;
+
+/// value, input, name, layout, cpu_ns, io_ns.
+const COLUMNS: usize = 6;
+
+/// Footer length and magic at the very end of an Arrow file.
+const TRAILER_LEN: u64 = 10;
+
+/// A footer holds a schema, one block and our metadata: canonical graph and a digest per block. A
+/// graph is at most 4 MiB on the wire; anything larger than this is not a footer of ours.
+const FOOTER_LEN_MAX: u64 = 32 << 20;
+
+/// What a footer says.
+pub struct Footer {
+    /// Our metadata.
+    pub metadata: HashMap<String, String>,
+    rows: u64,
+    /// Offset and length in the body of the buffers behind the values.
+    buffers: Vec<(u64, u64)>,
+    /// Whether the elements are all of one length, without offsets.
+    tensor: bool,
+    body_len: u64,
+}
+
+/// Reads and checks a footer. A file without a valid one does not exist.
+///
+/// # Errors
+/// `corrupt` for anything that is not a whole segment.
+pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
+    let bad = |what: &str| Error::corrupt(format!("not a segment: {what}"));
+    let file_len = file.len()?;
+    let mut trailer = [0; TRAILER_LEN as usize];
+    let trailer_at = file_len
+        .checked_sub(TRAILER_LEN)
+        .ok_or_else(|| bad("too short"))?;
+    file.read_at(&mut trailer, trailer_at)?;
+    let footer_len = ipc::reader::read_footer_length(trailer).map_err(|_| bad("no footer"))? as u64;
+    let footer_at = trailer_at
+        .checked_sub(footer_len)
+        .filter(|at| *at > VALUES_AT && footer_len <= FOOTER_LEN_MAX)
+        .ok_or_else(|| bad("its footer does not fit"))?;
+    let mut bytes = vec![0; footer_len as usize];
+    file.read_at(&mut bytes, footer_at)?;
+    let footer = ipc::root_as_footer(&bytes).map_err(|_| bad("its footer does not parse"))?;
+
+    let blocks = footer.recordBatches().ok_or_else(|| bad("no record batch"))?;
+    let (1, block) = (blocks.len(), blocks.get(0)) else {
+        return Err(bad("not one record batch"));
+    };
+    let (at, len) = (block.offset(), i64::from(block.metaDataLength()));
+    if at < 8 || len < 8 || at + len != VALUES_AT as i64 {
+        return Err(bad("its values are not where they belong"));
+    }
+    let body_len = u64::try_from(block.bodyLength()).map_err(|_| bad("negative body"))?;
+    if VALUES_AT + body_len > footer_at {
+        return Err(bad("its body ends behind its footer"));
+    }
+    let mut message = vec![0; len as usize];
+    file.read_at(&mut message, at as u64)?;
+    let message = ipc::root_as_message(&message[8..]).map_err(|_| bad("its message does not parse"))?;
+    let batch = message
+        .header_as_record_batch()
+        .ok_or_else(|| bad("its message is no record batch"))?;
+
+    let buffers = batch.buffers().ok_or_else(|| bad("no buffers"))?;
+    let nodes = batch.nodes().ok_or_else(|| bad("no nodes"))?;
+    let rows = u64::try_from(batch.length()).map_err(|_| bad("negative rows"))?;
+    if buffers.len() <= IO_NS {
+        return Err(bad("columns are missing"));
+    }
+    let metadata = footer.custom_metadata().into_iter().flatten();
+    Ok(Footer {
+        metadata: metadata
+            .filter_map(|kv| Some((kv.key()?.to_owned(), kv.value()?.to_owned())))
+            .collect(),
+        rows,
+        buffers: buffers
+            .iter()
+            .map(|b| (b.offset() as u64, b.length() as u64))
+            .collect(),
+        // One node more than columns: the child of FixedSizeList.
+        tensor: nodes.len() == COLUMNS + 1,
+        body_len,
+    })
+}
+
+impl Footer {
+    /// Bytes of the value buffer.
+    pub fn value_len(&self) -> u64 {
+        self.buffers.get(VALUES).map_or(0, |b| b.1)
+    }
+
+    /// Reads the rows: everything of the body behind the values, checked against `digest` (hex).
+    ///
+    /// # Errors
+    /// `corrupt` if the bytes are not what the digest says or do not decode.
+    pub fn table(&self, file: &dyn VfsFile, digest: &str) -> Result<Table> {
+        let value_len = self.value_len();
+        let tail_len = self
+            .body_len
+            .checked_sub(value_len)
+            .ok_or_else(|| Error::corrupt("a segment's values exceed its body"))?;
+        let mut tail = vec![0; tail_len as usize];
+        file.read_at(&mut tail, VALUES_AT + value_len)?;
+        if blake3::hash(&tail).to_hex().as_str() != digest {
+            return Err(Error::corrupt("a segment's rows do not match their digest"));
+        }
+        let columns = Columns {
+            footer: self,
+            tail: Buffer::from_vec(tail),
+            value_len,
+        };
+        let inputs: FixedSizeBinaryArray = columns.fixed(INPUT, DataType::FixedSizeBinary(32))?.into();
+        let names: LargeStringArray = columns.text(NAME)?.into();
+        let layouts: LargeStringArray = columns.text(LAYOUT)?.into();
+        let cpu: UInt64Array = columns.fixed(CPU_NS, DataType::UInt64)?.into();
+        let io: UInt64Array = columns.fixed(IO_NS, DataType::UInt64)?.into();
+        let ends = columns.ends()?;
+
+        let mut table = Table::default();
+        for (row, end) in ends.into_iter().enumerate() {
+            let len = end
+                .checked_sub(table.value_len())
+                .filter(|_| end <= value_len)
+                .ok_or_else(|| Error::corrupt("a segment's elements do not lie side by side"))?;
+            let cost = Cost {
+                cpu_ns: cpu.value(row),
+                io_ns: io.value(row),
+            };
+            let fingerprint =
+                Digest::try_from(inputs.value(row)).map_err(|e| Error::corrupt(e.to_string()))?;
+            table.push(fingerprint, names.value(row), layouts.value(row), len, cost);
+        }
+        Ok(table)
+    }
+}
+
+/// Places of the buffers in the record batch, in either form of the values: two buffers, the
+/// values, then validity (always empty) and data of each index column.
+const OFFSETS: usize = 1;
+const VALUES: usize = 2;
+const INPUT: usize = 4;
+const NAME: usize = 6;
+const LAYOUT: usize = 9;
+const CPU_NS: usize = 12;
+const IO_NS: usize = 14;
+
+struct Columns<'a> {
+    footer: &'a Footer,
+    tail: Buffer,
+    value_len: u64,
+}
+
+impl Columns<'_> {
+    fn buffer(&self, index: usize) -> Result<Buffer> {
+        let bad = || Error::corrupt("a segment's column lies outside its body");
+        let (at, len) = *self.footer.buffers.get(index).ok_or_else(bad)?;
+        let at = at.checked_sub(self.value_len).ok_or_else(bad)?;
+        let end = at.checked_add(len).ok_or_else(bad)?;
+        if end > self.tail.len() as u64 {
+            return Err(bad());
+        }
+        Ok(self.tail.slice_with_length(at as usize, len as usize))
+    }
+
+    fn fixed(&self, index: usize, kind: DataType) -> Result<ArrayData> {
+        build(kind, self.footer.rows, vec![self.buffer(index)?])
+    }
+
+    fn text(&self, index: usize) -> Result<ArrayData> {
+        let buffers = vec![self.buffer(index)?, self.buffer(index + 1)?];
+        build(DataType::LargeUtf8, self.footer.rows, buffers)
+    }
+
+    /// Where each row's element ends.
+    fn ends(&self) -> Result<Vec<u64>> {
+        let rows = self.footer.rows;
+        if self.footer.tensor {
+            let len = self.value_len / rows.max(1);
+            return Ok((1..=rows).map(|row| row * len).collect());
+        }
+        let offsets = build(DataType::UInt64, rows + 1, vec![self.buffer(OFFSETS)?])?;
+        Ok(UInt64Array::from(offsets).values()[1..].to_vec())
+    }
+}
+
+fn build(kind: DataType, len: u64, buffers: Vec<Buffer>) -> Result<ArrayData> {
+    ArrayData::builder(kind)
+        .len(len as usize)
+        .buffers(buffers)
+        .align_buffers(true)
+        .build()
+        .map_err(|e| Error::corrupt(format!("a segment's column: {e}")))
+}

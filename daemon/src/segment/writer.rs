@@ -1,0 +1,277 @@
+//! A segment being filled: appended to by commits, written behind them, and closed.
+
+use super::{
+    BLOCK_DIGESTS, Cost, Location, Segment, SegmentId, Summary, Table,
+    format::{VALUES_AT, encode},
+};
+use crate::{
+    budget::Reservation,
+    error::{Error, Kind, Result},
+    memory::{BLOCK_BYTES, BlockWriter},
+    tier::ram::{BlockId, RamTier},
+    vfs::{Vfs, VfsFile},
+};
+use parking_lot::Mutex;
+use prebake_fingerprint::Digest;
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+/// Full blocks that may wait for the disk before commits wait too: bounds what a slow disk pins.
+const UNWRITTEN_BLOCKS_MAX: usize = 4;
+
+/// The right to append to a segment.
+pub struct OpenSegment {
+    segment: Arc<Segment>,
+    file: Arc<dyn VfsFile>,
+    /// The block being filled, and its index.
+    last: Option<(u32, BlockWriter)>,
+    /// Full blocks on their way to the file.
+    unwritten: Arc<Unwritten>,
+    /// Monotonic time of the last append.
+    pub touched: Duration,
+}
+
+/// Blocks that wait to be written. The lock of `busy` is held while they are.
+#[derive(Default)]
+struct Unwritten {
+    queue: Mutex<Vec<(u32, BlockWriter)>>,
+    busy: Mutex<()>,
+}
+
+/// What identifies one element that is appended.
+pub struct Row<'a> {
+    /// Input fingerprint.
+    pub fingerprint: Digest,
+    /// What a person calls its item.
+    pub name: &'a str,
+    /// How its bytes make up the value.
+    pub layout: &'a str,
+    /// Bytes.
+    pub len: u64,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+impl OpenSegment {
+    /// Starts a segment that will be published at `path`.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn create(
+        id: SegmentId,
+        collection: u64,
+        path: PathBuf,
+        vfs: Arc<dyn Vfs>,
+        space: Reservation,
+        now: Duration,
+    ) -> Result<Self> {
+        let table = Some(Table::default());
+        let segment = Segment::new(id, collection, path, vfs, space, table, Summary::default());
+        let file = segment.vfs.create(&segment.temporary_path())?;
+        *segment.file.write() = Some(Arc::clone(&file));
+        Ok(Self {
+            segment: Arc::new(segment),
+            file,
+            last: None,
+            unwritten: Arc::default(),
+            touched: now,
+        })
+    }
+
+    /// The segment, to read from.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Appends an element whose bytes `copy` provides piecewise: (offset in the element, buffer).
+    /// On an error nothing was appended.
+    ///
+    /// # Errors
+    /// `ram-full` if there is no memory for it; what `copy` returns.
+    pub fn append(
+        &mut self,
+        row: &Row<'_>,
+        ram: &RamTier,
+        mut copy: impl FnMut(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<(u32, Location)> {
+        let begin = self.last.as_ref().map(|(index, w)| (*index, w.len()));
+        let room = self.last.as_ref().map_or(0, |(_, w)| w.room() as u64);
+        // All memory first: an element is never left half written for want of a block.
+        let mut fresh = (0..row.len.saturating_sub(room).div_ceil(BLOCK_BYTES))
+            .map(|_| ram.allocate())
+            .collect::<Result<Vec<_>>>()?
+            .into_iter();
+        let mut full = Vec::new();
+        let mut done = 0;
+        let result = loop {
+            if done == row.len {
+                break Ok(());
+            }
+            if self.last.as_ref().is_none_or(|(_, w)| w.room() == 0) {
+                let index = self.last.as_ref().map_or(0, |(index, _)| index + 1);
+                let Some(block) = fresh.next() else {
+                    break Err(Error::new(Kind::Exhausted, "ram-full", "blocks were miscounted"));
+                };
+                full.extend(self.last.replace((index, block)));
+            }
+            let Some((_, writer)) = self.last.as_mut() else {
+                continue;
+            };
+            let len = (writer.room() as u64).min(row.len - done) as usize;
+            if let Err(e) = writer.append(len, |into| copy(done, into)) {
+                break Err(e);
+            }
+            done += len as u64;
+        };
+        if let Err(e) = result {
+            self.undo(begin, full);
+            return Err(e);
+        }
+        Ok(self.publish(row, full))
+    }
+
+    /// Takes back the bytes of an element that failed, for which no location was given out.
+    fn undo(&mut self, begin: Option<(u32, usize)>, full: Vec<(u32, BlockWriter)>) {
+        let first = full.into_iter().next().or_else(|| self.last.take());
+        self.last = begin.and(first).map(|(index, mut writer)| {
+            writer.truncate(begin.map_or(0, |b| b.1));
+            (index, writer)
+        });
+    }
+
+    /// Makes an appended element visible.
+    fn publish(&mut self, row: &Row<'_>, full: Vec<(u32, BlockWriter)>) -> (u32, Location) {
+        let segment = &self.segment;
+        let mut pinned = segment.pinned.lock();
+        for (index, writer) in full.iter().chain(&self.last) {
+            pinned.entry(*index).or_insert_with(|| Arc::clone(writer.block()));
+        }
+        drop(pinned);
+        self.unwritten.queue.lock().extend(full);
+
+        let mut table = segment.table.write();
+        let table = table.get_or_insert_default();
+        let (number, offset) = (table.len(), table.value_len());
+        table.push(row.fingerprint, row.name, row.layout, row.len, row.cost);
+        *segment.summary.lock() = Summary {
+            rows: table.len() as u64,
+            value_len: table.value_len(),
+            cpu_ns: segment.summary().cpu_ns + row.cost.cpu_ns,
+        };
+        let location = Location {
+            segment: segment.id,
+            offset,
+            len: row.len,
+            layout: Arc::clone(table.layout(number)),
+        };
+        (number as u32, location)
+    }
+
+    /// What is left to write, if there is anything: to be run away from the append lock.
+    pub fn write_behind(&self) -> Option<WriteBehind> {
+        (!self.unwritten.queue.lock().is_empty()).then(|| self.writer())
+    }
+
+    /// Whether commits must wait for the disk.
+    pub fn is_behind(&self) -> bool {
+        self.unwritten.queue.lock().len() > UNWRITTEN_BLOCKS_MAX
+    }
+
+    fn writer(&self) -> WriteBehind {
+        WriteBehind {
+            segment: Arc::clone(&self.segment),
+            file: Arc::clone(&self.file),
+            unwritten: Arc::clone(&self.unwritten),
+        }
+    }
+
+    /// Writes what is left, the rows and the footer; syncs; gives it its name. From then on it is
+    /// durable. Blocking. On an error the segment must be given up.
+    ///
+    /// # Errors
+    /// As the file system says, or `ssd-full` from `reserve`.
+    pub fn close(
+        mut self,
+        ram: &RamTier,
+        metadata: &[(String, String)],
+        mut reserve: impl FnMut(&Segment, u64) -> Result<()>,
+    ) -> Result<Arc<Segment>> {
+        self.unwritten.queue.lock().extend(self.last.take());
+        self.writer().run(ram, &mut reserve)?;
+        let segment = self.segment;
+        let value_len = segment.summary().value_len;
+        let digests: Vec<_> = segment
+            .digests
+            .lock()
+            .values()
+            .map(|d| d.to_hex().to_string())
+            .collect();
+        let mut metadata = metadata.to_vec();
+        metadata.push((BLOCK_DIGESTS.into(), digests.join(",")));
+        let encoded = match segment.table.read().as_ref() {
+            Some(table) => encode(table, value_len, &metadata)?,
+            None => return Err(Error::corrupt("an open segment lost its rows")),
+        };
+        let file_len = VALUES_AT + value_len + encoded.tail.len() as u64;
+        reserve(&segment, file_len)?;
+        self.file.write_at(&encoded.tail, VALUES_AT + value_len)?;
+        self.file.write_at(&encoded.head, 0)?;
+        self.file.sync()?;
+        segment.vfs.publish(&segment.temporary_path(), &segment.path)?;
+        segment.durable.store(true, Ordering::Release);
+        *segment.file.write() = None;
+        Ok(segment)
+    }
+}
+
+/// Full blocks of one segment on their way to its file.
+pub struct WriteBehind {
+    segment: Arc<Segment>,
+    file: Arc<dyn VfsFile>,
+    unwritten: Arc<Unwritten>,
+}
+
+impl WriteBehind {
+    /// The segment written.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Writes the blocks waiting now and hands them to the RAM tier's policy. Blocking; one at a
+    /// time per segment.
+    ///
+    /// # Errors
+    /// As the file system says, or `ssd-full` from `reserve`; the segment must then be given up.
+    pub fn run(&self, ram: &RamTier, reserve: &mut impl FnMut(&Segment, u64) -> Result<()>) -> Result<()> {
+        let _busy = self.unwritten.busy.lock();
+        let queue = std::mem::take(&mut *self.unwritten.queue.lock());
+        for (index, writer) in queue {
+            let at = VALUES_AT + u64::from(index) * BLOCK_BYTES;
+            reserve(&self.segment, at + writer.len() as u64)?;
+            let digest = blake3::hash(writer.filled());
+            self.file.write_at(writer.filled(), at)?;
+            self.segment.digests.lock().insert(index, digest);
+            let block = writer.seal()?;
+            ram.insert(
+                BlockId {
+                    segment: self.segment.id,
+                    index,
+                },
+                block,
+            );
+            // Only now: whoever looks in between finds it in one place or the other.
+            self.segment.pinned.lock().remove(&index);
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    /// Grows its reservation on SSD to `bytes` with what `grow` does.
+    pub(crate) fn space(&self) -> parking_lot::MutexGuard<'_, Reservation> {
+        self.space.lock()
+    }
+}

@@ -1,0 +1,240 @@
+//! The `Cache` service: wire to domain and back; the work is in [`crate::cache`].
+
+use super::identity::peer;
+use crate::{
+    cache::{Cache, Committed, Element, LEASE_MAX},
+    collection::{Answer, Collection, Item, Request as Wanted},
+    error::{Error, Kind, Result},
+    lease::Token,
+    segment::{Cost, Location, SegmentId},
+    session::Session,
+    task,
+};
+use prebake_fingerprint::{Digest, Graph};
+use prebake_proto::v1;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tonic::{Request, Response, Status};
+
+/// Items of one request: what a 4 MiB message holds of them.
+const ITEMS_MAX: usize = 65_536;
+
+/// Least time a lease is worth: less would pass leases on while they are computed.
+const LEASE_MIN: Duration = Duration::from_secs(1);
+
+/// Serves the cache.
+pub struct Service(pub Arc<Cache>);
+
+type Reply<T> = std::result::Result<Response<T>, Status>;
+
+impl Service {
+    fn session<T>(&self, request: &Request<T>, id: u64) -> Result<Arc<Session>> {
+        self.0.sessions.get(id, peer(request)?)
+    }
+
+    fn open<T>(
+        &self,
+        request: &Request<T>,
+        session: u64,
+        collection: u64,
+    ) -> Result<(Arc<Session>, Arc<Collection>)> {
+        let session = self.session(request, session)?;
+        let collection = self.0.catalog.get(collection, &crate::cache::domain(&session))?;
+        Ok((session, collection))
+    }
+}
+
+#[tonic::async_trait]
+impl v1::cache_server::Cache for Service {
+    async fn plan(&self, request: Request<v1::PlanRequest>) -> Reply<v1::PlanResponse> {
+        let session = self.session(&request, request.get_ref().session)?;
+        let graph = request.into_inner().graph.unwrap_or_default();
+        let graph = Graph::try_from(graph).map_err(|e| Error::new(Kind::Invalid, e.code(), e.to_string()))?;
+        let digest = graph.digest().0.to_vec().into();
+        let cache = Arc::clone(&self.0);
+        let planned = task::blocking(move || cache.plan(&session, graph)).await;
+        let planned = planned.map_err(|_| Error::corrupt("planning failed"))??;
+        Ok(Response::new(match planned {
+            Ok(collection) => v1::PlanResponse {
+                collection: collection.id,
+                subgraph_digest: digest,
+                bypass: String::new(),
+                entries: collection.entries(),
+            },
+            Err(bypass) => v1::PlanResponse {
+                subgraph_digest: digest,
+                bypass,
+                ..Default::default()
+            },
+        }))
+    }
+
+    async fn acquire(&self, request: Request<v1::AcquireRequest>) -> Reply<v1::AcquireResponse> {
+        let body = request.get_ref();
+        let (session, collection) = self.open(&request, body.session, body.collection)?;
+        let body = request.into_inner();
+        if body.wanted.len() + body.ahead.len() > ITEMS_MAX {
+            let message = format!("at most {ITEMS_MAX} items a request");
+            Err(Error::new(Kind::Invalid, "too-many-items", message))?;
+        }
+        let (wanted, ahead) = (items(body.wanted)?, items(body.ahead)?);
+        let lease = Duration::from_millis(body.lease_ms.into()).clamp(LEASE_MIN, LEASE_MAX);
+        let leases_max = body.leases_max as usize;
+        let wanted = Wanted {
+            session: session.id,
+            wanted: &wanted,
+            ahead: &ahead,
+            leases_max,
+            lease,
+        };
+        let wait = Duration::from_millis(body.wait_ms.into());
+        let answers = self.0.acquire(&collection, &wanted, wait).await;
+        Ok(Response::new(answered(answers.answers)))
+    }
+
+    async fn commit(&self, request: Request<v1::CommitRequest>) -> Reply<v1::CommitResponse> {
+        let body = request.get_ref();
+        let (session, collection) = self.open(&request, body.session, body.collection)?;
+        let staging = session.staging()?;
+        let elements: Vec<_> = request
+            .into_inner()
+            .elements
+            .into_iter()
+            .map(element)
+            .collect::<Result<_>>()?;
+        let cache = Arc::clone(&self.0);
+        let committed = task::blocking(move || cache.commit(&session, &collection, &staging, elements)).await;
+        let committed = committed.map_err(|_| Error::corrupt("a commit failed"))?;
+        let committed = committed.into_iter().map(|c| match c {
+            // The committer knows its own layouts.
+            Committed::At(at) => v1::Committed {
+                location: Some(location(&at, 0)),
+                refused: String::new(),
+            },
+            Committed::Refused(code) => v1::Committed {
+                location: None,
+                refused: code.into(),
+            },
+        });
+        Ok(Response::new(v1::CommitResponse {
+            committed: committed.collect(),
+        }))
+    }
+
+    async fn release(&self, request: Request<v1::ReleaseRequest>) -> Reply<v1::ReleaseResponse> {
+        let body = request.get_ref();
+        let (session, collection) = self.open(&request, body.session, body.collection)?;
+        let entries: Vec<_> = body
+            .fingerprints
+            .iter()
+            .map(|f| digest(f))
+            .collect::<Result<_>>()?;
+        collection.release(&entries, session.id);
+        Ok(Response::new(v1::ReleaseResponse {}))
+    }
+
+    async fn report(&self, request: Request<v1::ReportRequest>) -> Reply<v1::ReportResponse> {
+        let body = request.get_ref();
+        let (session, collection) = self.open(&request, body.session, body.collection)?;
+        self.0
+            .served(&session, &collection, body.hits, body.follows, body.bypasses);
+        for read in &body.reads {
+            let segment = u32::try_from(read.segment).map_or(SegmentId(u32::MAX), SegmentId);
+            self.0
+                .touched(segment, read.block, u64::from(read.elements), read.bytes);
+        }
+        Ok(Response::new(v1::ReportResponse {}))
+    }
+
+    async fn memo(&self, request: Request<v1::MemoRequest>) -> Reply<v1::MemoResponse> {
+        let session = self.session(&request, request.get_ref().session)?;
+        let body = request.into_inner();
+        let remember = body.remember.into_iter();
+        let remember = remember
+            .map(|r| Ok((stat_key(&r.stat.unwrap_or_default()), digest(&r.content_digest)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let cache = Arc::clone(&self.0);
+        let known = task::blocking(move || {
+            if !remember.is_empty() {
+                cache.memorize(&session, remember);
+            }
+            let recall = |stat: &v1::FileStat| cache.recall(&session, &stat_key(stat));
+            let bytes = |d: Digest| d.0.to_vec().into();
+            body.ask
+                .iter()
+                .map(|s| recall(s).map(bytes).unwrap_or_default())
+                .collect()
+        });
+        let content_digests = known.await.map_err(|_| Error::corrupt("the memo failed"))?;
+        Ok(Response::new(v1::MemoResponse { content_digests }))
+    }
+}
+
+fn digest(bytes: &[u8]) -> Result<Digest> {
+    Digest::try_from(bytes).map_err(|e| Error::new(Kind::Invalid, e.code(), e.to_string()))
+}
+
+fn items(items: Vec<v1::Item>) -> Result<Vec<Item>> {
+    let item = |i: v1::Item| {
+        Ok(Item {
+            fingerprint: digest(&i.fingerprint)?,
+            name: i.name,
+        })
+    };
+    items.into_iter().map(item).collect()
+}
+
+fn element(e: v1::Element) -> Result<Element> {
+    Ok(Element {
+        item: Item {
+            fingerprint: digest(&e.fingerprint)?,
+            name: e.name,
+        },
+        token: Token(e.token),
+        layout: e.layout,
+        staging_offset: e.staging_offset,
+        len: e.len,
+        cost: Cost {
+            cpu_ns: e.cpu_ns,
+            io_ns: e.io_ns,
+        },
+    })
+}
+
+fn location(at: &Location, layout: u32) -> v1::Location {
+    v1::Location {
+        segment: at.segment.0.into(),
+        offset: at.offset,
+        len: at.len,
+        layout,
+    }
+}
+
+/// Each layout is named once a response.
+fn answered(answers: Vec<Answer>) -> v1::AcquireResponse {
+    use v1::answer::Kind as Wire;
+    let mut layouts: Vec<String> = Vec::new();
+    let mut places: HashMap<Arc<str>, u32> = HashMap::new();
+    let answers = answers.into_iter().map(|answer| match answer {
+        Answer::Hit(at) => {
+            let place = *places.entry(Arc::clone(&at.layout)).or_insert_with(|| {
+                layouts.push(at.layout.to_string());
+                layouts.len() as u32 - 1
+            });
+            Wire::Hit(location(&at, place))
+        }
+        Answer::Granted(token) => Wire::Granted(token.0),
+        Answer::Held => Wire::Held(true),
+        Answer::Free => Wire::Free(true),
+    });
+    let answers = answers.map(|kind| v1::Answer { kind: Some(kind) }).collect();
+    v1::AcquireResponse { answers, layouts }
+}
+
+/// Fixed length, so that no two stats share a key.
+fn stat_key(stat: &v1::FileStat) -> Vec<u8> {
+    let times = [stat.mtime_ns, stat.ctime_ns].map(i64::to_be_bytes).concat();
+    let numbers = [stat.device, stat.inode, stat.size]
+        .map(u64::to_be_bytes)
+        .concat();
+    [numbers, times].concat()
+}

@@ -1,0 +1,39 @@
+//! The `Control` service: status, gc, sync.
+
+use super::identity::peer;
+use crate::{cache::Cache, error::Error, status, task};
+use prebake_proto::v1;
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// Serves control requests.
+pub struct Service(pub Arc<Cache>);
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl v1::control_server::Control for Service {
+    async fn status(&self, request: Request<v1::StatusRequest>) -> Reply<v1::StatusResponse> {
+        let peer = peer(&request)?;
+        Ok(Response::new(status::of(&self.0, peer)))
+    }
+
+    async fn gc(&self, request: Request<v1::GcRequest>) -> Reply<v1::GcResponse> {
+        let cache = Arc::clone(&self.0);
+        let bytes_max = request.into_inner().ssd_bytes_max;
+        let work = move || {
+            let before = status::Disk::of(&cache);
+            cache.ssd.shrink(bytes_max);
+            before.since(&cache)
+        };
+        let response = task::blocking(work).await;
+        Ok(Response::new(response.map_err(|_| Error::corrupt("gc failed"))?))
+    }
+
+    async fn sync(&self, _: Request<v1::SyncRequest>) -> Reply<v1::SyncResponse> {
+        let cache = Arc::clone(&self.0);
+        let done = task::blocking(move || cache.sync()).await;
+        done.map_err(|_| Error::corrupt("sync failed"))?;
+        Ok(Response::new(v1::SyncResponse {}))
+    }
+}

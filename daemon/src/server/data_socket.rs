@@ -1,0 +1,262 @@
+//! The data socket: one connection a client process, over which descriptors of shared memory go. Its
+//! end is the session's end; so is the end of the process, because forked children hold the socket
+//! open.
+
+use crate::{
+    cache::Cache,
+    error::{Error, Kind, Result},
+    memory::{BLOCK_BYTES, Block, watch},
+    segment::{ELEMENT_BYTES_MAX, From, SegmentId},
+    session::{Peer, Session, SessionId},
+    task,
+    tier::ram::BlockId,
+};
+use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
+use prost::Message;
+use std::{
+    io::IoSlice,
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+    time::Duration,
+};
+use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener, ancillary::AncillaryMessageWriter};
+
+/// Blocks of one request: Linux passes at most 253 descriptors a message (SCM_MAX_FD), and 64 are
+/// 256 MiB.
+const BLOCKS_MAX: usize = 64;
+
+/// A request is a few numbers per block.
+const PACKET_BYTES_MAX: usize = 64 << 10;
+
+/// The one version of this protocol.
+const VERSION: u32 = 1;
+
+/// A client that connects says hello within this time.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Waits this long before accepting again when descriptors have run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What goes back: a message and the memory whose descriptors go beside it.
+struct Reply {
+    say: Say,
+    memory: Vec<Arc<dyn Memory>>,
+}
+
+trait Memory: AsFd + Send + Sync {}
+impl<T: AsFd + Send + Sync> Memory for T {}
+
+impl Reply {
+    fn plain(say: Say) -> Self {
+        Self {
+            say,
+            memory: Vec::new(),
+        }
+    }
+}
+
+/// Accepts clients for as long as the daemon lives.
+pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener) {
+    loop {
+        match listener.accept().await {
+            Ok(socket) => {
+                let cache = Arc::clone(&cache);
+                task::spawn(async move {
+                    if let Err(error) = client(&cache, &socket).await {
+                        tracing::debug!(%error, "a client's data socket failed");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accepting a client");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Ends the session however the connection ends.
+struct Ending<'a>(&'a Cache, SessionId);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end_session(self.1);
+    }
+}
+
+async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket) -> Result<()> {
+    let cred = socket
+        .peer_cred()
+        .map_err(|e| Error::io("asking who connects", e))?;
+    let pid = cred.pid().and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+    let peer = Peer { uid: cred.uid(), pid };
+    let hello = tokio::time::timeout(HELLO_TIMEOUT, receive(socket)).await;
+    let Ok(Some(Ask::Hello(hello))) = hello.unwrap_or(Ok(None)) else {
+        return send(socket, failure(&bad_request("say hello first"))).await;
+    };
+    if hello.version != VERSION {
+        let message = format!(
+            "protocol {} is not {VERSION}: use the same Prebake release on both sides",
+            hello.version
+        );
+        return send(
+            socket,
+            failure(&Error::new(Kind::Invalid, "protocol-version", message)),
+        )
+        .await;
+    }
+    let session = match cache.sessions.open(peer, hello.job) {
+        Ok(session) => session,
+        Err(error) => return send(socket, failure(&error)).await,
+    };
+    let _ending = Ending(cache, session.id);
+    cache.metrics.sessions.inc();
+    let welcome = v1::Welcome {
+        session: session.id.0,
+        boot_id: cache.boot_id,
+        block_bytes: BLOCK_BYTES,
+    };
+    send_with(socket, Say::Welcome(welcome), &[cache.ram.doorbell().as_fd()]).await?;
+    tokio::select! {
+        result = converse(cache, socket, &session) => result,
+        () = death(peer.pid) => Ok(()),
+    }
+}
+
+async fn converse(cache: &Arc<Cache>, socket: &UnixSeqpacket, session: &Arc<Session>) -> Result<()> {
+    while let Some(ask) = receive(socket).await? {
+        let (cache, session) = (Arc::clone(cache), Arc::clone(session));
+        let reply = task::blocking(move || answer(&cache, &session, ask)).await;
+        let reply = reply.unwrap_or_else(|_| Err(Error::corrupt("a request failed")));
+        match reply {
+            Ok(reply) => {
+                let fds: Vec<BorrowedFd<'_>> = reply.memory.iter().map(|m| m.as_fd()).collect();
+                send_with(socket, reply.say, &fds).await?;
+            }
+            Err(error) => send(socket, failure(&error)).await?,
+        }
+    }
+    Ok(())
+}
+
+fn answer(cache: &Cache, session: &Session, ask: Ask) -> Result<Reply> {
+    match ask {
+        Ask::Map(map) => map_blocks(cache, session, &map),
+        Ask::Stage(stage) => {
+            let bytes = stage
+                .bytes
+                .clamp(1, ELEMENT_BYTES_MAX + BLOCK_BYTES)
+                .next_multiple_of(4096);
+            let staging = session.stage(bytes, &cache.ram)?;
+            let say = Say::Staged(v1::Staged {
+                bytes: staging.bytes(),
+            });
+            Ok(Reply {
+                say,
+                memory: vec![staging],
+            })
+        }
+        Ask::Return(returned) => {
+            let ids: Vec<_> = returned
+                .blocks
+                .iter()
+                .map(|b| block_id(b.segment, b.block))
+                .collect();
+            let evicted = session.take_back(&ids, &cache.ram, |id| cache.is_pinned(id));
+            let wire = |id: BlockId| v1::BlockId {
+                segment: id.segment.0.into(),
+                block: id.index,
+            };
+            let evicted = evicted.into_iter().map(wire).collect();
+            Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
+        }
+        Ask::Hello(_) => Err(bad_request("hello was said already")),
+    }
+}
+
+fn map_blocks(cache: &Cache, session: &Session, map: &v1::MapBlocks) -> Result<Reply> {
+    if map.blocks.len() > BLOCKS_MAX {
+        return Err(bad_request(&format!("at most {BLOCKS_MAX} blocks a request")));
+    }
+    let mut memory: Vec<Arc<dyn Memory>> = Vec::new();
+    let mut mapped = v1::MappedBlocks::default();
+    for index in &map.blocks {
+        let id = block_id(map.segment, *index);
+        let found: Option<(Arc<Block>, From)> = cache.block(session, id).ok();
+        mapped.blocks.push(found.is_some());
+        mapped.from_ssd.push(matches!(found, Some((_, From::Ssd))));
+        if let Some((block, _)) = found {
+            session.lend(id, Arc::clone(&block));
+            memory.push(block);
+        }
+    }
+    Ok(Reply {
+        say: Say::Mapped(mapped),
+        memory,
+    })
+}
+
+/// Numbers beyond ours name no segment.
+fn block_id(segment: u64, index: u32) -> BlockId {
+    let segment = SegmentId(u32::try_from(segment).unwrap_or(u32::MAX));
+    BlockId { segment, index }
+}
+
+/// Ends when the process does. Without a pidfd only the socket tells.
+async fn death(pid: u32) {
+    let pidfd = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK).ok());
+    let Some(Ok(pidfd)) = pidfd.map(watch) else {
+        return std::future::pending().await;
+    };
+    let _ = pidfd.readable().await;
+}
+
+async fn receive(socket: &UnixSeqpacket) -> Result<Option<Ask>> {
+    let mut buffer = vec![0; PACKET_BYTES_MAX];
+    let len = socket
+        .recv(&mut buffer)
+        .await
+        .map_err(|e| Error::io("receiving", e))?;
+    if len == 0 {
+        return Ok(None);
+    }
+    let request = v1::DataRequest::decode(&buffer[..len]);
+    let request = request.map_err(|_| bad_request("not a DataRequest"))?;
+    request
+        .kind
+        .map(Some)
+        .ok_or_else(|| bad_request("an empty DataRequest"))
+}
+
+async fn send(socket: &UnixSeqpacket, say: Say) -> Result<()> {
+    send_with(socket, say, &[]).await
+}
+
+async fn send_with(socket: &UnixSeqpacket, say: Say, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    let bytes = v1::DataResponse { kind: Some(say) }.encode_to_vec();
+    let mut space = vec![0; 64 + 4 * fds.len()];
+    let mut ancillary = AncillaryMessageWriter::new(&mut space);
+    if !fds.is_empty() {
+        ancillary
+            .add_fds(fds)
+            .map_err(|_| Error::corrupt("descriptors do not fit a message"))?;
+    }
+    let sent = socket
+        .send_vectored_with_ancillary(&[IoSlice::new(&bytes)], &mut ancillary)
+        .await;
+    sent.map(drop).map_err(|e| Error::io("sending", e))
+}
+
+fn bad_request(message: &str) -> Error {
+    Error::new(Kind::Invalid, "bad-request", message)
+}
+
+fn failure(error: &Error) -> Say {
+    Say::Failure(v1::Failure {
+        code: error.code().into(),
+        message: error.to_string(),
+    })
+}

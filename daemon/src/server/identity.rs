@@ -1,0 +1,27 @@
+//! Who is at the other end: what the kernel says of the connection, never what a message says.
+
+use crate::{
+    error::{Error, Kind, Result},
+    session::Peer,
+};
+use tonic::{Request, Status, transport::server::UdsConnectInfo};
+
+/// The peer of a request.
+///
+/// # Errors
+/// `no-peer` if the kernel does not say.
+pub fn peer<T>(request: &Request<T>) -> Result<Peer> {
+    let info = request.extensions().get::<UdsConnectInfo>();
+    let cred = info.and_then(|i| i.peer_cred);
+    cred.map(|c| Peer {
+        uid: c.uid(),
+        pid: c.pid().and_then(|p| u32::try_from(p).ok()).unwrap_or(0),
+    })
+    .ok_or_else(|| Error::new(Kind::NotFound, "no-peer", "the kernel does not say who you are"))
+}
+
+/// Refuses requests whose sender is not known, or who is neither the daemon's user nor root.
+pub fn require_peer(request: Request<()>) -> std::result::Result<Request<()>, Status> {
+    peer(&request)?;
+    Ok(request)
+}

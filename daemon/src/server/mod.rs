@@ -1,0 +1,244 @@
+//! The daemon as a process: its folder, its sockets, its clockwork, its end.
+
+mod cache_service;
+mod control_service;
+mod data_socket;
+mod http;
+mod identity;
+
+use crate::budget::Budget;
+use crate::{
+    cache::Cache,
+    catalog::Catalog,
+    clock::{Clock, SystemClock},
+    config::Config,
+    error::{Error, Kind, Result},
+    index,
+    metrics::Metrics,
+    recovery,
+    session::Sessions,
+    task,
+    tier::{ram::RamTier, ssd::SsdTier},
+    vfs::{OsVfs, Vfs},
+};
+use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{net::UnixListener, sync::watch};
+
+/// How often idle segments, counters and the idle exit are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+/// HTTP/2 streams of one connection: a client has one request under way, a thread pool some.
+const STREAMS_MAX: u32 = 64;
+
+/// A started daemon.
+pub struct Server {
+    cache: Arc<Cache>,
+    listener: UnixListener,
+    data: tokio_seqpacket::UnixSeqpacketListener,
+    http: http::Endpoints,
+    /// Held as long as the daemon lives: one daemon a folder.
+    _lock: File,
+}
+
+impl Server {
+    /// Prepares everything and binds the sockets. After an error nothing has been changed but, at
+    /// most, empty folders.
+    ///
+    /// # Errors
+    /// `config`, `folder` (unwritable), `locked` (another daemon), `io`.
+    pub fn start(config: Config) -> Result<Self> {
+        config.check()?;
+        let lock = claim(&config.dir)?;
+        raise_descriptor_limit();
+        let cache = Arc::new(build(config)?);
+        let report = recovery::run(&cache, &OsVfs)?;
+        tracing::info!(?report, dir = %cache.config.dir.display(), "ready");
+        let bind = |path: std::path::PathBuf| {
+            // Ours by the lock: a socket left behind by a killed daemon.
+            let _ = fs::remove_file(&path);
+            path
+        };
+        let failed = |e: io::Error| Error::io("binding a socket", e);
+        let listener = UnixListener::bind(bind(cache.config.socket())).map_err(failed)?;
+        let data =
+            tokio_seqpacket::UnixSeqpacketListener::bind(bind(cache.config.data_socket())).map_err(failed)?;
+        let http = http::Endpoints::bind(&cache.config)?;
+        Ok(Self {
+            cache,
+            listener,
+            data,
+            http,
+            _lock: lock,
+        })
+    }
+
+    /// The cache it serves.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Serves until `stop` ends or the daemon was idle for as long as configured; then makes all
+    /// published entries durable.
+    ///
+    /// # Errors
+    /// If a socket fails.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let Self {
+            cache,
+            listener,
+            data,
+            http,
+            _lock,
+        } = self;
+        let (stopping, stopped) = watch::channel(false);
+        task::spawn(data_socket::serve(Arc::clone(&cache), data));
+        http.serve(&cache);
+        let ticking = task::spawn(tick(Arc::clone(&cache), stopping.clone()));
+        task::spawn(async move {
+            stop.await;
+            let _ = stopping.send(true);
+        });
+        let mut until = stopped.clone();
+        let incoming = tokio_stream::wrappers::UnixListenerStream::new(listener);
+        let served = tonic::transport::Server::builder()
+            .max_concurrent_streams(STREAMS_MAX)
+            .layer(tonic::service::InterceptorLayer::new(identity::require_peer))
+            .add_service(CacheServer::new(cache_service::Service(Arc::clone(&cache))))
+            .add_service(ControlServer::new(control_service::Service(Arc::clone(&cache))))
+            .serve_with_incoming(incoming);
+        let result = tokio::select! {
+            result = served => result.map_err(|e| Error::new(Kind::Io, "io", format!("serving: {e}"))),
+            _ = until.wait_for(|stop| *stop) => Ok(()),
+        };
+        ticking.abort();
+        for path in [
+            cache.config.socket(),
+            cache.config.data_socket(),
+            cache.config.metrics_socket(),
+        ] {
+            let _ = fs::remove_file(path);
+        }
+        let _ = task::blocking(move || cache.sync()).await;
+        result
+    }
+}
+
+/// Makes the folder and locks it.
+fn claim(dir: &Path) -> Result<File> {
+    let failed = |e: io::Error| {
+        Error::new(
+            Kind::Io,
+            "folder",
+            format!("{} cannot be used: {e}", dir.display()),
+        )
+    };
+    let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    make(dir).map_err(failed)?;
+    let lock = File::create(dir.join("lock")).map_err(failed)?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Error::new(
+            Kind::Invalid,
+            "locked",
+            format!(
+                "another daemon uses {}: stop it or choose another --dir",
+                dir.display()
+            ),
+        )
+    })?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    make(&dir.join("segments")).map_err(failed)?;
+    Ok(lock)
+}
+
+fn build(config: Config) -> Result<Cache> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
+    let (index, problem) = index::open_or_rebuild(&config.dir);
+    let metrics = Metrics::new(&*index)
+        .map(Arc::new)
+        .map_err(|e| Error::new(Kind::Invalid, "metrics", e.to_string()))?;
+    let ram = Arc::new(RamTier::new(config.ram_bytes)?);
+    let on_evict = {
+        let (metrics, index) = (Arc::clone(&metrics), Arc::clone(&index));
+        move |evicted: &crate::tier::ssd::Evicted| {
+            metrics.evictions.with_label_values(&["ssd"]).inc();
+            metrics
+                .evicted_bytes
+                .with_label_values(&["ssd"])
+                .inc_by(evicted.file_bytes);
+            metrics.evicted_cost.inc_by(evicted.summary.cpu_ns as f64 / 1e9);
+            let name = evicted.segment.path().file_name().unwrap_or_default();
+            let _ = index.remove(index::Space::Segments, name.as_encoded_bytes());
+        }
+    };
+    let ssd = SsdTier::new(
+        config.dir.join("segments"),
+        Budget::new(config.ssd_bytes, "ssd-full"),
+        vfs,
+        Arc::clone(&clock),
+        Arc::clone(&ram),
+        on_evict,
+    );
+    let boot_id = clock.wall_ns().unsigned_abs();
+    Ok(Cache {
+        config,
+        catalog: Catalog::default(),
+        sessions: Sessions::default(),
+        ram,
+        ssd: Arc::new(ssd),
+        index,
+        metrics,
+        clock,
+        boot_id,
+        warnings: problem.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// Each block is a descriptor, and the default limit of 1,024 would cap the RAM tier at 4 GiB.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.
+async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
+    let Ok(mut index_space) = cache.ssd.side_reservation() else {
+        return;
+    };
+    let idle_exit = Duration::from_secs(cache.config.idle_exit_seconds);
+    let segment_idle = Duration::from_millis(cache.config.segment_idle_ms);
+    let mut last_job = cache.clock.monotonic();
+    loop {
+        tokio::time::sleep(TICK).await;
+        let now = cache.clock.monotonic();
+        if !cache.sessions.all().is_empty() {
+            last_job = now;
+        }
+        if !idle_exit.is_zero() && now.saturating_sub(last_job) >= idle_exit {
+            let _ = stopping.send(true);
+        }
+        index_space.set(cache.index.bytes_on_disk());
+        let worker = Arc::clone(&cache);
+        let _ = task::blocking(move || {
+            worker.ssd.shrink(worker.ssd.budget().bytes_max());
+            worker.close_idle(segment_idle);
+            let _ = worker
+                .index
+                .put(index::Space::Counters, &worker.metrics.records());
+        })
+        .await;
+    }
+}

@@ -1,0 +1,190 @@
+//! Sessions: one client process each, alive as long as its data socket and its process.
+
+use crate::{
+    error::{Error, Kind, Result},
+    memory::{Block, Staging},
+    tier::ram::{BlockId, RamTier},
+};
+use parking_lot::{Mutex, RwLock};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// A session's number. Knowing it gives nothing: the caller's uid must be the session's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId(pub u64);
+
+/// Sessions at once. Each costs two sockets and a pidfd; a node with more jobs than this has other
+/// troubles.
+pub const SESSIONS_MAX: usize = 4096;
+
+/// Who is at the other end, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// User.
+    pub uid: u32,
+    /// Process; 0 if it cannot be known.
+    pub pid: u32,
+}
+
+/// What a job did, for its row in `status`.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Elements found.
+    pub hits: AtomicU64,
+    /// Elements waited for while another job computed them.
+    pub follows: AtomicU64,
+    /// Elements computed and stored.
+    pub misses: AtomicU64,
+    /// Elements computed and not stored.
+    pub bypasses: AtomicU64,
+    /// CPU time others had spent on what this job found.
+    pub saved_ns: AtomicU64,
+    /// CPU time spent on misses.
+    pub spent_ns: AtomicU64,
+}
+
+/// A live client process.
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// Who it is.
+    pub peer: Peer,
+    /// What a person calls it.
+    pub job: String,
+    /// What it did.
+    pub counts: Counts,
+    /// Blocks it may have mapped: they stay in the RAM budget until it returns them.
+    lent: Mutex<HashMap<BlockId, Arc<Block>>>,
+    staging: Mutex<Option<Arc<Staging>>>,
+    /// Collections it planned, and whether they had no entries then.
+    collections: Mutex<HashMap<u64, bool>>,
+}
+
+impl Session {
+    /// Records that the client has a block's descriptor.
+    pub fn lend(&self, id: BlockId, block: Arc<Block>) {
+        self.lent.lock().insert(id, block);
+    }
+
+    /// Takes unmapped blocks back and names those evicted that it still holds.
+    pub fn take_back(
+        &self,
+        ids: &[BlockId],
+        ram: &RamTier,
+        pinned: impl Fn(BlockId) -> bool,
+    ) -> Vec<BlockId> {
+        let mut lent = self.lent.lock();
+        for id in ids {
+            lent.remove(id);
+        }
+        let evicted = lent.keys().filter(|id| !ram.holds(**id) && !pinned(**id));
+        evicted.copied().collect()
+    }
+
+    /// Its staging memory.
+    ///
+    /// # Errors
+    /// `no-staging` if it never asked for any.
+    pub fn staging(&self) -> Result<Arc<Staging>> {
+        let staging = self.staging.lock().clone();
+        staging.ok_or_else(|| Error::new(Kind::Invalid, "no-staging", "ask for staging memory first"))
+    }
+
+    /// Replaces its staging memory; the old is freed first.
+    ///
+    /// # Errors
+    /// `ram-full`; it then has none.
+    pub fn stage(&self, bytes: u64, ram: &RamTier) -> Result<Arc<Staging>> {
+        let mut slot = self.staging.lock();
+        *slot = None;
+        let staging = Arc::new(ram.stage(bytes)?);
+        *slot = Some(Arc::clone(&staging));
+        Ok(staging)
+    }
+
+    /// Remembers a collection it planned, and whether that had no entries then.
+    pub fn planned(&self, collection: u64, empty: bool) {
+        self.collections.lock().entry(collection).or_insert(empty);
+    }
+
+    /// Whether a collection had no entries when this session planned it.
+    pub fn planned_empty(&self, collection: u64) -> bool {
+        self.collections.lock().get(&collection).copied().unwrap_or(false)
+    }
+
+    /// Collections it may hold leases in.
+    pub fn collections(&self) -> Vec<u64> {
+        self.collections.lock().keys().copied().collect()
+    }
+}
+
+/// All live sessions.
+#[derive(Default)]
+pub struct Sessions {
+    live: RwLock<HashMap<SessionId, Arc<Session>>>,
+    opened: AtomicU64,
+}
+
+impl Sessions {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// `too-many-sessions`.
+    pub fn open(&self, peer: Peer, job: String) -> Result<Arc<Session>> {
+        let mut live = self.live.write();
+        if live.len() >= SESSIONS_MAX {
+            return Err(Error::new(
+                Kind::Exhausted,
+                "too-many-sessions",
+                format!("{SESSIONS_MAX} jobs are connected already"),
+            ));
+        }
+        let id = SessionId(self.opened.fetch_add(1, Ordering::Relaxed) + 1);
+        let session = Arc::new(Session {
+            id,
+            peer,
+            job,
+            counts: Counts::default(),
+            lent: Mutex::default(),
+            staging: Mutex::default(),
+            collections: Mutex::default(),
+        });
+        live.insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// The session a request names, if it is the caller's own.
+    ///
+    /// # Errors
+    /// `session-lost`, the same whether it ended, never was, or is another user's.
+    pub fn get(&self, id: u64, peer: Peer) -> Result<Arc<Session>> {
+        let session = self.live.read().get(&SessionId(id)).cloned();
+        session.filter(|s| s.peer.uid == peer.uid).ok_or_else(|| {
+            Error::new(
+                Kind::SessionLost,
+                "session-lost",
+                "no such session: connect again",
+            )
+        })
+    }
+
+    /// Ends a session; its memory returns as the last users of it let go.
+    pub fn close(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.live.write().remove(&id)
+    }
+
+    /// Live sessions.
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        self.live.read().values().cloned().collect()
+    }
+
+    /// Sessions opened since start.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+}

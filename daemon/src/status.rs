@@ -1,0 +1,165 @@
+//! What `prebake status` and `/metrics` show: gathered when somebody looks.
+
+use crate::{
+    cache::{Cache, domain},
+    collection::Collection,
+    metrics::by_label,
+    segment::Segment,
+    session::{Peer, Session},
+};
+use prebake_proto::v1;
+use std::{collections::HashMap, sync::Arc, sync::atomic::Ordering};
+
+/// Segments, bytes and recompute cost at one time, to say what a gc did.
+pub struct Disk {
+    segments: u64,
+    bytes: u64,
+    cost_s: f64,
+}
+
+impl Disk {
+    /// As of now.
+    pub fn of(cache: &Cache) -> Self {
+        let all = cache.ssd.all();
+        Self {
+            segments: all.len() as u64,
+            bytes: cache.ssd.budget().used(),
+            cost_s: all.iter().map(|s| s.summary().cpu_ns as f64 / 1e9).sum(),
+        }
+    }
+
+    /// What is gone since.
+    pub fn since(&self, cache: &Cache) -> v1::GcResponse {
+        let now = Self::of(cache);
+        v1::GcResponse {
+            segments_evicted: self.segments.saturating_sub(now.segments),
+            bytes_freed: self.bytes.saturating_sub(now.bytes),
+            recompute_cpu_seconds: (self.cost_s - now.cost_s).max(0.0),
+        }
+    }
+}
+
+/// Sets the gauges, which nobody keeps up to date in between.
+pub fn refresh(cache: &Cache) {
+    let metrics = &cache.metrics;
+    let gauge = |vector: &prometheus::IntGaugeVec, tier: &str, bytes: u64| {
+        vector
+            .with_label_values(&[tier])
+            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    };
+    for (tier, budget) in [("ram", cache.ram.budget()), ("ssd", cache.ssd.budget())] {
+        gauge(&metrics.tier_bytes, tier, budget.used());
+        gauge(&metrics.tier_budget, tier, budget.bytes_max());
+    }
+    let evicted = metrics.evictions.with_label_values(&["ram"]);
+    evicted.inc_by(cache.ram.take_evictions());
+    let segments = cache.ssd.all();
+    metrics.jobs.set(cache.sessions.all().len() as i64);
+    metrics
+        .entries
+        .set(segments.iter().map(|s| s.summary().rows as i64).sum());
+    metrics.segments.set(segments.len() as i64);
+    metrics.collections.set(cache.catalog.all().len() as i64);
+}
+
+/// The status as this peer may see it: collections and jobs of its own domain, totals of all.
+pub fn of(cache: &Cache, peer: Peer) -> v1::StatusResponse {
+    refresh(cache);
+    let uptime = cache.clock.monotonic();
+    let segments = cache.ssd.all();
+    let own = format!("uid:{}", peer.uid);
+    let mut by_collection: HashMap<u64, Vec<&Arc<Segment>>> = HashMap::new();
+    for segment in &segments {
+        by_collection.entry(segment.collection).or_default().push(segment);
+    }
+    let collections = cache.catalog.all().into_iter().filter(|c| c.domain.0 == own);
+    let jobs = cache.sessions.all();
+    let jobs = jobs.iter().filter(|s| domain(s).0 == own);
+    let mut warnings = cache.warnings.clone();
+    if cache.ssd.is_read_only() {
+        warnings.push(
+            "a write to the SSD tier failed: nothing more is stored until the daemon is restarted".into(),
+        );
+    }
+    v1::StatusResponse {
+        version: env!("CARGO_PKG_VERSION").into(),
+        boot_id: cache.boot_id,
+        uptime_seconds: uptime.as_secs_f64(),
+        totals: Some(totals(cache)),
+        collections: collections
+            .map(|c| collection(&c, by_collection.get(&c.id).map_or(&[][..], Vec::as_slice)))
+            .collect(),
+        jobs: jobs.map(|s| job(cache, s)).collect(),
+        warnings,
+    }
+}
+
+fn totals(cache: &Cache) -> v1::Totals {
+    let metrics = &cache.metrics;
+    let outcome = |label: &str| metrics.elements.with_label_values(&[label]).get();
+    let read = |tier: &str| metrics.bytes_read.with_label_values(&[tier]).get();
+    let (ram, ssd) = (cache.ram.budget(), cache.ssd.budget());
+    v1::Totals {
+        hits: outcome("hit"),
+        follows: outcome("follow"),
+        misses: outcome("miss"),
+        bypasses: outcome("bypass"),
+        cpu_seconds_saved: metrics.cpu_saved.get(),
+        cpu_seconds_spent: metrics.cpu_spent.get(),
+        money_saved: metrics.money_saved.get(),
+        bytes_from_ram: read("ram"),
+        bytes_from_ssd: read("ssd"),
+        ram_bytes: ram.used(),
+        ram_budget_bytes: ram.bytes_max(),
+        ssd_bytes: ssd.used(),
+        ssd_budget_bytes: ssd.bytes_max(),
+        entries: metrics.entries.get().unsigned_abs(),
+        segments: metrics.segments.get().unsigned_abs(),
+        evictions: metrics.evictions.with_label_values(&["ssd"]).get(),
+        evicted_recompute_cpu_seconds: metrics.evicted_cost.get(),
+        miss_reasons: by_label(&metrics.misses)
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect(),
+    }
+}
+
+fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::CollectionStatus {
+    let stats = collection.stats();
+    v1::CollectionStatus {
+        subgraph_digest: collection.graph.digest().to_string(),
+        pipeline: collection.graph.pipeline(),
+        entries: segments.iter().map(|s| s.summary().rows).sum(),
+        bytes: segments.iter().map(|s| s.summary().value_len).sum(),
+        hits: stats.hits,
+        follows: stats.follows,
+        misses: stats.misses,
+        cpu_seconds_saved: stats.saved_ns as f64 / 1e9,
+        cpu_seconds_spent: stats.spent_ns as f64 / 1e9,
+        miss_reasons: stats.reasons.into_iter().map(|(k, v)| (k.into(), v)).collect(),
+        differs: collection.differs.clone(),
+        changed_items: stats.changed.into(),
+    }
+}
+
+fn job(cache: &Cache, session: &Session) -> v1::JobStatus {
+    let count = |c: &std::sync::atomic::AtomicU64| c.load(Ordering::Relaxed);
+    let counts = &session.counts;
+    let collections = session.collections();
+    let leases = collections
+        .iter()
+        .filter_map(|id| cache.catalog.find(*id))
+        .map(|c| c.leases_of(session.id) as u64);
+    v1::JobStatus {
+        pid: session.peer.pid,
+        uid: session.peer.uid,
+        name: session.job.clone(),
+        hits: count(&counts.hits),
+        follows: count(&counts.follows),
+        misses: count(&counts.misses),
+        bypasses: count(&counts.bypasses),
+        cpu_seconds_saved: count(&counts.saved_ns) as f64 / 1e9,
+        cpu_seconds_spent: count(&counts.spent_ns) as f64 / 1e9,
+        leases: leases.sum(),
+    }
+}

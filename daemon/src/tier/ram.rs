@@ -1,0 +1,145 @@
+//! The RAM tier: an inclusive read cache of segment blocks in sealed shared memory.
+//!
+//! Losing a block here costs its bytes over the SSD's bandwidth, the same for every byte, so
+//! frequency alone decides what stays: moka's TinyLFU, over blocks of one size. moka overshoots
+//! between its maintenance runs and knows nothing of blocks that clients still map, so the limit
+//! is a [`Budget`] of ours around it, and each block carries its reservation until the last of
+//! daemon and clients lets go.
+
+use crate::{
+    budget::{Budget, Reservation},
+    error::Result,
+    memory::{BLOCK_BYTES, Block, BlockWriter, Doorbell, Staging},
+    segment::SegmentId,
+};
+use moka::{notification::RemovalCause, sync::Cache};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// A window of a segment's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockId {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Which window: bytes `index * BLOCK_BYTES..` of the value buffer.
+    pub index: u32,
+}
+
+/// Share of the budget that moka does not get: open segments, staging, blocks on their way to a
+/// client, and blocks evicted but still mapped live there.
+const PASS_THROUGH_SHARE: u64 = 10;
+
+/// Least pass-through: one open block and staging for a couple of writers.
+const PASS_THROUGH_BLOCKS_MIN: u64 = 6;
+
+/// Blocks of shared memory, bounded in bytes.
+pub struct RamTier {
+    blocks: Cache<BlockId, Arc<Block>>,
+    budget: Arc<Budget>,
+    doorbell: Arc<Doorbell>,
+    evictions: Arc<AtomicU64>,
+}
+
+impl RamTier {
+    /// Least budget that can work at all.
+    pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 2) * BLOCK_BYTES;
+
+    /// A tier of at most `bytes_max`.
+    ///
+    /// # Errors
+    /// If the system has no shared memory.
+    pub fn new(bytes_max: u64) -> Result<Self> {
+        let doorbell = Arc::new(Doorbell::create()?);
+        let evictions = Arc::new(AtomicU64::new(0));
+        let pass_through = (bytes_max / PASS_THROUGH_SHARE).max(PASS_THROUGH_BLOCKS_MIN * BLOCK_BYTES);
+        let (bell, count) = (Arc::clone(&doorbell), Arc::clone(&evictions));
+        let blocks = Cache::builder()
+            .max_capacity(bytes_max.saturating_sub(pass_through))
+            .weigher(|_, _| BLOCK_BYTES as u32)
+            .eviction_listener(move |_, _, cause| {
+                if cause == RemovalCause::Size {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                bell.ring();
+            })
+            .build();
+        Ok(Self {
+            blocks,
+            budget: Budget::new(bytes_max, "ram-full"),
+            doorbell,
+            evictions,
+        })
+    }
+
+    /// A new block to fill.
+    ///
+    /// # Errors
+    /// `ram-full`: the caller goes without.
+    pub fn allocate(&self) -> Result<BlockWriter> {
+        Block::create(self.reserve(BLOCK_BYTES)?)
+    }
+
+    /// Memory for a client to write elements into.
+    ///
+    /// # Errors
+    /// `ram-full`: the client goes without.
+    pub fn stage(&self, bytes: u64) -> Result<Staging> {
+        Staging::create(self.reserve(bytes)?)
+    }
+
+    /// A block, if it is here.
+    pub fn get(&self, id: BlockId) -> Option<Arc<Block>> {
+        self.blocks.get(&id)
+    }
+
+    /// Keeps a block that is also on SSD, as long as it is used often enough.
+    pub fn insert(&self, id: BlockId, block: Arc<Block>) {
+        self.blocks.insert(id, block);
+        // moka batches its evictions; bytes over budget are ours to answer for, so not here.
+        self.blocks.run_pending_tasks();
+    }
+
+    /// Whether a block is held, without counting it as used.
+    pub fn holds(&self, id: BlockId) -> bool {
+        self.blocks.contains_key(&id)
+    }
+
+    /// Drops the blocks of a segment that no longer exists.
+    pub fn forget(&self, segment: SegmentId, blocks: u32) {
+        for index in 0..blocks {
+            self.blocks.invalidate(&BlockId { segment, index });
+        }
+        self.blocks.run_pending_tasks();
+        self.doorbell.ring();
+    }
+
+    /// Counts reads that clients made through their own maps.
+    pub fn touch(&self, id: BlockId) {
+        let _ = self.blocks.get(&id);
+    }
+
+    /// Rung at each eviction.
+    pub fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
+    }
+
+    /// Bytes in use by anyone, and the limit.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Blocks evicted for want of room since last asked.
+    pub fn take_evictions(&self) -> u64 {
+        self.evictions.swap(0, Ordering::Relaxed)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Reservation> {
+        self.budget.reserve(bytes).or_else(|_| {
+            // What moka has evicted but not yet dropped may be all that is missing.
+            self.blocks.run_pending_tasks();
+            self.budget.reserve(bytes)
+        })
+    }
+}

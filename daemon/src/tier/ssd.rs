@@ -1,0 +1,280 @@
+//! The SSD tier: a folder of segment files within a budget, and which of them to drop.
+//!
+//! What is cheapest to lose goes first: GreedyDual-Size (Young, 1994; Cherkasova's GDSF, 1998) with
+//! the measured cost of recomputing a segment in place of a miss: `H = L + demand * gain / bytes`,
+//! where L rises to the H of each segment dropped. A newcomer displaces only what is clearly worth
+//! less than itself: epochs are cyclic, and a policy that always takes the newest would keep
+//! nothing long enough to be read again.
+
+use crate::{
+    budget::{Budget, Reservation},
+    clock::Clock,
+    error::{Error, Kind, Result},
+    segment::{OpenSegment, Segment, SegmentId, Summary},
+    tier::ram::RamTier,
+    vfs::Vfs,
+};
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// After this long without use a segment's demand counts half.
+const DEMAND_HALF_LIFE: Duration = Duration::from_secs(3600);
+
+/// A newcomer must be worth this much more than what it displaces. Costs are measured and noisy;
+/// without a margin equal segments would displace each other in turn.
+const DISPLACE_MARGIN: f64 = 1.25;
+
+/// Assumed until measured: reading back costs this much time per byte (2 GB/s).
+const READ_NS_PER_BYTE: f64 = 0.5;
+
+/// What was lost with an evicted segment.
+pub struct Evicted {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    /// Rows, bytes and cost.
+    pub summary: Summary,
+    /// Bytes it took on disk.
+    pub file_bytes: u64,
+}
+
+struct Rank {
+    demand: f64,
+    touched: Duration,
+    /// L when it was last used.
+    floor: f64,
+}
+
+#[derive(Default)]
+struct State {
+    segments: HashMap<SegmentId, (Arc<Segment>, Rank)>,
+    /// L of GreedyDual.
+    floor: f64,
+}
+
+/// Segment files within a budget of bytes.
+pub struct SsdTier {
+    folder: PathBuf,
+    vfs: Arc<dyn Vfs>,
+    clock: Arc<dyn Clock>,
+    ram: Arc<RamTier>,
+    budget: Arc<Budget>,
+    state: Mutex<State>,
+    next_id: AtomicU32,
+    read_only: AtomicBool,
+    on_evict: Box<dyn Fn(&Evicted) + Send + Sync>,
+}
+
+impl SsdTier {
+    /// A tier over `folder`, which exists.
+    pub fn new(
+        folder: PathBuf,
+        budget: Arc<Budget>,
+        vfs: Arc<dyn Vfs>,
+        clock: Arc<dyn Clock>,
+        ram: Arc<RamTier>,
+        on_evict: impl Fn(&Evicted) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            folder,
+            vfs,
+            clock,
+            ram,
+            budget,
+            state: Mutex::default(),
+            next_id: AtomicU32::new(1),
+            read_only: AtomicBool::new(false),
+            on_evict: Box::new(on_evict),
+        }
+    }
+
+    /// Starts a segment for a collection; `label` begins its file name.
+    ///
+    /// # Errors
+    /// `ssd-read-only` after a failed sync; as the file system says.
+    pub fn create(&self, collection: u64, label: &str) -> Result<OpenSegment> {
+        if self.read_only.load(Ordering::Acquire) {
+            return Err(Error::new(
+                Kind::Io,
+                "ssd-read-only",
+                "a sync failed: nothing more is stored until the daemon is restarted",
+            ));
+        }
+        let id = SegmentId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let path = self.folder.join(format!("{label}-{:08x}.arrow", id.0));
+        let now = self.clock.monotonic();
+        let space = self.budget.reserve(0)?;
+        let open = OpenSegment::create(id, collection, path, Arc::clone(&self.vfs), space, now)?;
+        self.add(Arc::clone(open.segment()));
+        Ok(open)
+    }
+
+    /// Takes in a segment found at start.
+    ///
+    /// # Errors
+    /// None are expected: its bytes count even beyond the budget.
+    pub fn adopt(
+        &self,
+        name: &str,
+        id: SegmentId,
+        collection: u64,
+        bytes: u64,
+        summary: Summary,
+    ) -> Result<()> {
+        self.next_id.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
+        let mut space = self.budget.reserve(0)?;
+        space.set(bytes);
+        let path = self.folder.join(name);
+        let vfs = Arc::clone(&self.vfs);
+        self.add(Arc::new(Segment::found(
+            id, collection, path, vfs, space, summary,
+        )));
+        Ok(())
+    }
+
+    fn add(&self, segment: Arc<Segment>) {
+        let mut state = self.state.lock();
+        let rank = Rank {
+            demand: 1.0,
+            touched: self.clock.monotonic(),
+            floor: state.floor,
+        };
+        state.segments.insert(segment.id, (segment, rank));
+    }
+
+    /// A segment, unless it was evicted.
+    pub fn get(&self, id: SegmentId) -> Option<Arc<Segment>> {
+        Some(Arc::clone(&self.state.lock().segments.get(&id)?.0))
+    }
+
+    /// All segments.
+    pub fn all(&self) -> Vec<Arc<Segment>> {
+        let state = self.state.lock();
+        state.segments.values().map(|(s, _)| Arc::clone(s)).collect()
+    }
+
+    /// Counts reads: `share` is elements read over elements held.
+    pub fn touch(&self, id: SegmentId, share: f64) {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock();
+        let floor = state.floor;
+        if let Some((_, rank)) = state.segments.get_mut(&id) {
+            rank.demand = rank.decayed(now) + share;
+            rank.touched = now;
+            rank.floor = floor;
+        }
+    }
+
+    /// Makes room for `segment` to take `bytes` on disk, at the cost of segments worth less.
+    ///
+    /// # Errors
+    /// `ssd-full` if all that is stored is worth as much.
+    pub fn reserve(&self, segment: &Segment, bytes: u64) -> Result<()> {
+        loop {
+            let result = segment.space().resize(bytes);
+            if result.is_ok() || !self.evict_below(Some(segment.id)) {
+                return result;
+            }
+        }
+    }
+
+    /// Evicts until at most `bytes_max` are in use; what is being written stays.
+    pub fn shrink(&self, bytes_max: u64) {
+        while self.budget.used() > bytes_max && self.evict_below(None) {}
+    }
+
+    /// Drops the least valuable durable segment, if it is worth clearly less than `newcomer`.
+    fn evict_below(&self, newcomer: Option<SegmentId>) -> bool {
+        let now = self.clock.monotonic();
+        let mut state = self.state.lock();
+        let bar = newcomer
+            .and_then(|id| state.segments.get(&id))
+            .map_or(f64::INFINITY, |(segment, rank)| {
+                rank.value(segment, now) / DISPLACE_MARGIN
+            });
+        let least = state
+            .segments
+            .values()
+            .filter(|(segment, _)| segment.is_durable() && Some(segment.id) != newcomer)
+            .map(|(segment, rank)| (rank.value(segment, now), segment.id))
+            .min_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        let Some((value, id)) = least.filter(|(value, _)| *value < bar) else {
+            return false;
+        };
+        state.floor = state.floor.max(value);
+        drop(state);
+        self.remove(id);
+        true
+    }
+
+    /// Drops a segment: evicted, corrupt, or never finished.
+    pub fn remove(&self, id: SegmentId) {
+        let removed = self.state.lock().segments.remove(&id);
+        let Some((segment, _)) = removed else { return };
+        if let Err(error) = segment.unlink() {
+            tracing::warn!(%error, "a segment's file stays behind until the next start");
+        }
+        self.ram.forget(id, segment.blocks());
+        let evicted = Evicted {
+            summary: segment.summary(),
+            file_bytes: segment.file_bytes(),
+            segment,
+        };
+        // Its bytes are free from here on, whoever still holds the segment.
+        let _ = evicted.segment.space().resize(0);
+        if evicted.segment.is_durable() {
+            (self.on_evict)(&evicted);
+        }
+    }
+
+    /// Stops writing for good: after a failed sync the kernel may have dropped dirty pages and call
+    /// them clean (Rebello et al., ATC'20), so a second sync would prove nothing.
+    pub fn poison(&self) {
+        self.read_only.store(true, Ordering::Release);
+    }
+
+    /// Whether a sync failed.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    /// Bytes on disk and the limit.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// The folder of segment files.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// Room for what else lies in the folder's file system under the same budget.
+    ///
+    /// # Errors
+    /// None: zero bytes always fit.
+    pub fn side_reservation(&self) -> Result<Reservation> {
+        self.budget.reserve(0)
+    }
+}
+
+impl Rank {
+    fn decayed(&self, now: Duration) -> f64 {
+        let age = now.saturating_sub(self.touched).as_secs_f64();
+        self.demand * (-age / DEMAND_HALF_LIFE.as_secs_f64()).exp2()
+    }
+
+    /// H: CPU nanoseconds lost per byte freed, on top of the floor.
+    fn value(&self, segment: &Segment, now: Duration) -> f64 {
+        let summary = segment.summary();
+        let bytes = segment.file_bytes().max(summary.value_len).max(1) as f64;
+        let gain = (summary.cpu_ns as f64 - summary.value_len as f64 * READ_NS_PER_BYTE).max(0.0);
+        self.floor + self.decayed(now) * gain / bytes
+    }
+}

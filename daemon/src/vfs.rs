@@ -1,0 +1,156 @@
+//! The file system, injected: everything the daemon writes and reads on disk goes through here, so
+//! that faults can be put at every step.
+
+use crate::error::{Error, Result};
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    path::Path,
+    sync::Arc,
+};
+
+/// An open file.
+pub trait VfsFile: Send + Sync + 'static {
+    /// Writes all bytes at an offset.
+    ///
+    /// # Errors
+    /// As the file system says; `disk-full` when there is no space.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+    /// Fills the buffer from an offset; a short file is an error.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()>;
+    /// Makes the content durable (fdatasync). After a failure the content is unknown: the caller
+    /// must give the file up and never try again (Rebello et al., ATC'20).
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn sync(&self) -> Result<()>;
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn len(&self) -> Result<u64>;
+    /// Whether it holds nothing.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// What the daemon needs of a file system.
+pub trait Vfs: Send + Sync + 'static {
+    /// Makes a new file that nobody else can read; it must not exist.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn create(&self, path: &Path) -> Result<Arc<dyn VfsFile>>;
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn open(&self, path: &Path) -> Result<Arc<dyn VfsFile>>;
+    /// Renames within a folder and makes the new name durable.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn publish(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes a file; one that is not there is no error.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Names of the files in a folder, and their sizes on disk.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn list(&self, folder: &Path) -> Result<Vec<(String, u64)>>;
+}
+
+/// The operating system's file system.
+#[derive(Debug, Default)]
+pub struct OsVfs;
+
+struct OsFile(File);
+
+impl VfsFile for OsFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.0
+            .write_all_at(bytes, offset)
+            .map_err(|e| Error::io("writing a segment", e))
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        self.0
+            .read_exact_at(into, offset)
+            .map_err(|e| Error::io("reading a segment", e))?;
+        // The RAM tier keeps these bytes: a second copy in the page cache helps nobody.
+        let len = std::num::NonZeroU64::new(into.len() as u64);
+        let _ = rustix::fs::fadvise(&self.0, offset, len, rustix::fs::Advice::DontNeed);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0
+            .sync_data()
+            .map_err(|e| Error::io("syncing a segment", e))?;
+        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        let meta = self.0.metadata();
+        Ok(meta.map_err(|e| Error::io("reading a file's size", e))?.len())
+    }
+}
+
+impl Vfs for OsVfs {
+    fn create(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map(|f| Arc::new(OsFile(f)) as _)
+            .map_err(|e| Error::io(format_args!("creating {}", path.display()), e))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
+        File::open(path)
+            .map(|f| Arc::new(OsFile(f)) as _)
+            .map_err(|e| Error::io(format_args!("opening {}", path.display()), e))
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> Result<()> {
+        let failed = |e| Error::io(format_args!("publishing {}", to.display()), e);
+        std::fs::rename(from, to).map_err(failed)?;
+        let folder = to.parent().unwrap_or(Path::new("."));
+        File::open(folder).and_then(|f| f.sync_all()).map_err(failed)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(format_args!("removing {}", path.display()), e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
+        let failed = |e| Error::io(format_args!("listing {}", folder.display()), e);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let meta = entry.metadata().map_err(failed)?;
+            if let (true, Ok(name)) = (meta.is_file(), entry.file_name().into_string()) {
+                files.push((name, meta.blocks() * 512));
+            }
+        }
+        Ok(files)
+    }
+}
