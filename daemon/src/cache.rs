@@ -11,7 +11,7 @@ use crate::{
     lease::Token,
     memory::{BLOCK_BYTES, Block, Staging},
     metrics::Metrics,
-    segment::{Cost, ELEMENT_BYTES_MAX, From, Location, OpenSegment, Row, Segment, SegmentId},
+    segment::{Cost, ELEMENT_BYTES_MAX, From, Location, OpenSegment, Row, Segment, SegmentId, WriteBehind},
     session::{Session, SessionId, Sessions},
     task,
     tier::{
@@ -31,6 +31,10 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// Segments of a small SSD tier are smaller, so that evicting one is not evicting all.
 const SEGMENTS_PER_TIER_MIN: u64 = 8;
+
+/// After a segment found no room, its collection stores nothing for this long: room comes with
+/// evictions, which take at least as long.
+const REST: Duration = Duration::from_secs(10);
 
 /// Longest a caller may hold a lease: an hour, for whole programs. Death ends it sooner.
 pub const LEASE_MAX: Duration = Duration::from_secs(3600);
@@ -99,9 +103,14 @@ impl Cache {
         if let Some(reason) = not_cacheable(&graph) {
             return Ok(Err(reason));
         }
+        if self.ssd.is_read_only() {
+            return Ok(Err("the SSD tier is read-only since a write failed".into()));
+        }
         let (collection, _) = self.catalog.plan(&domain(session), graph)?;
         collection.load(&self.ssd);
-        session.planned(collection.id, collection.is_empty());
+        // Jobs that start while the first ones fill it are as new to it as they.
+        let filling = self.sessions.all().iter().any(|s| s.planned_empty(collection.id));
+        session.planned(collection.id, collection.is_empty() || filling);
         Ok(Ok(collection))
     }
 
@@ -144,23 +153,27 @@ impl Cache {
         let behind = open.as_ref().and_then(OpenSegment::write_behind);
         let must_wait = open.as_ref().is_some_and(OpenSegment::is_behind);
         drop(open);
-        let cache = Arc::clone(self);
-        let owner = Arc::clone(collection);
-        let work = move || {
-            if let Some(behind) = behind {
-                let written = behind.run(&cache.ram, &mut |s, bytes| cache.ssd.reserve(s, bytes));
-                cache.settle(&owner, behind.segment(), written);
+        if behind.is_some() || closing.is_some() {
+            let (cache, owner) = (Arc::clone(self), Arc::clone(collection));
+            let work = move || cache.write_out(&owner, behind, closing);
+            if must_wait {
+                work();
+            } else {
+                drop(task::spawn(async move { drop(task::blocking(work).await) }));
             }
-            if let Some(segment) = closing {
-                cache.close_segment(&owner, segment);
-            }
-        };
-        if must_wait {
-            work();
-        } else {
-            drop(task::spawn(async move { drop(task::blocking(work).await) }));
         }
         committed
+    }
+
+    /// Disk work that a commit leaves behind. Blocking.
+    fn write_out(&self, collection: &Collection, behind: Option<WriteBehind>, closing: Option<OpenSegment>) {
+        if let Some(behind) = behind {
+            let written = behind.run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
+            self.settle(collection, behind.segment(), written);
+        }
+        if let Some(segment) = closing {
+            self.close_segment(collection, segment);
+        }
     }
 
     fn commit_one(
@@ -224,6 +237,7 @@ impl Cache {
         }
     }
 
+    /// Counts why an element was not stored; the lease goes back, so that nobody waits for it.
     fn refused(&self, code: &'static str) -> Committed {
         self.metrics.errors.with_label_values(&[code]).inc();
         Committed::Refused(code)
@@ -280,8 +294,9 @@ impl Cache {
     fn settle(&self, collection: &Collection, segment: &Segment, result: Result<()>) {
         let Err(error) = result else { return };
         self.metrics.errors.with_label_values(&[error.code()]).inc();
-        if error.kind() == Kind::Io {
-            self.ssd.poison();
+        match error.kind() {
+            Kind::Io => self.ssd.poison(),
+            _ => collection.rest_until(self.clock.monotonic() + REST),
         }
         if self.ssd.get(segment.id).is_some() {
             tracing::warn!(%error, pipeline = collection.graph.pipeline(), "a segment is not kept");

@@ -44,6 +44,8 @@ pub enum Answer {
     Held,
     /// Nobody does, and the caller has leases enough.
     Free,
+    /// Compute it and do not store it: there is no room for this collection now.
+    Bypass,
 }
 
 /// An item asked for.
@@ -106,6 +108,8 @@ struct State {
     /// Hash of an item's name -> tag of its last fingerprint, to tell a change from a new item.
     names: HashMap<u64, Tag>,
     leases: LeaseTable,
+    /// Until then nothing more is stored: all that is stored already is worth as much.
+    resting_until: Duration,
     /// Rows and CPU time seen, for the mean cost of one element.
     rows: u64,
     cpu_ns: u64,
@@ -269,6 +273,13 @@ impl Collection {
         ended
     }
 
+    /// Stops granting leases for a while: what would be computed under them could not be kept, and
+    /// running ahead for nothing costs more than no cache.
+    pub fn rest_until(&self, until: Duration) {
+        self.state.lock().resting_until = until;
+        self.changed.notify_waiters();
+    }
+
     /// Leases of a session.
     pub fn leases_of(&self, session: SessionId) -> usize {
         self.state.lock().leases.held_by(session)
@@ -345,6 +356,7 @@ impl State {
                 grants.made += 1;
                 Answer::Granted(token)
             }
+            Holder::Nobody if now < self.resting_until => Answer::Bypass,
             Holder::Nobody if grants.left == 0 => Answer::Free,
             Holder::Nobody => {
                 let until = now + request.lease;

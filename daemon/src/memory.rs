@@ -103,13 +103,13 @@ impl AsFd for Block {
 }
 
 impl BlockWriter {
-    /// The block, to be read up to [`Self::len`].
+    /// The block, to be read up to [`Self::filled_len`].
     pub fn block(&self) -> &Arc<Block> {
         &self.block
     }
 
     /// Bytes filled.
-    pub fn len(&self) -> usize {
+    pub fn filled_len(&self) -> usize {
         self.len
     }
 

@@ -139,36 +139,37 @@ impl Metrics {
         }
     }
 
-    fn lasting(&self) -> ([(&'static str, &Counter); 4], [(&'static str, &IntCounterVec); 5]) {
-        (
-            [
-                ("cpu_saved", &self.cpu_saved),
-                ("cpu_spent", &self.cpu_spent),
-                ("money_saved", &self.money_saved),
-                ("evicted_cost", &self.evicted_cost),
-            ],
-            [
-                ("elements", &self.elements),
-                ("misses", &self.misses),
-                ("bytes_read", &self.bytes_read),
-                ("evictions", &self.evictions),
-                ("evicted_bytes", &self.evicted_bytes),
-            ],
-        )
+    fn lasting_counters(&self) -> [(&'static str, &Counter); 4] {
+        [
+            ("cpu_saved", &self.cpu_saved),
+            ("cpu_spent", &self.cpu_spent),
+            ("money_saved", &self.money_saved),
+            ("evicted_cost", &self.evicted_cost),
+        ]
+    }
+
+    fn lasting_vectors(&self) -> [(&'static str, &IntCounterVec); 5] {
+        [
+            ("elements", &self.elements),
+            ("misses", &self.misses),
+            ("bytes_read", &self.bytes_read),
+            ("evictions", &self.evictions),
+            ("evicted_bytes", &self.evicted_bytes),
+        ]
     }
 
     fn restore(&self, index: &dyn IndexStore) {
-        let (counters, vectors) = self.lasting();
         for (key, value) in index.scan(Space::Counters).unwrap_or_default() {
             let (Ok(key), Ok(value)) = (String::from_utf8(key), String::from_utf8(value)) else {
                 continue;
             };
             let (name, label) = key.split_once('/').unwrap_or((&key, ""));
-            if let (Some((_, counter)), Ok(v)) = (counters.iter().find(|c| c.0 == name), value.parse::<f64>())
-            {
+            let counter = self.lasting_counters().into_iter().find(|c| c.0 == name);
+            if let (Some((_, counter)), Ok(v)) = (counter, value.parse::<f64>()) {
                 counter.inc_by(v.max(0.0));
             }
-            if let (Some((_, vector)), Ok(v)) = (vectors.iter().find(|c| c.0 == name), value.parse::<u64>()) {
+            let vector = self.lasting_vectors().into_iter().find(|c| c.0 == name);
+            if let (Some((_, vector)), Ok(v)) = (vector, value.parse::<u64>()) {
                 vector.with_label_values(&[label]).inc_by(v);
             }
         }
@@ -176,13 +177,12 @@ impl Metrics {
 
     /// What the next start begins from.
     pub fn records(&self) -> Vec<Record> {
-        let (counters, vectors) = self.lasting();
         let record = |key: String, value: String| (key.into_bytes(), value.into_bytes());
+        let counters = self.lasting_counters().into_iter();
         let mut records: Vec<_> = counters
-            .iter()
-            .map(|(name, counter)| record((*name).into(), counter.get().to_string()))
+            .map(|(name, counter)| record(name.into(), counter.get().to_string()))
             .collect();
-        for (name, vector) in vectors {
+        for (name, vector) in self.lasting_vectors() {
             for (label, value) in by_label(vector) {
                 records.push(record(format!("{name}/{label}"), value.to_string()));
             }

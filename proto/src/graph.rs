@@ -16,9 +16,7 @@ impl TryFrom<v1::Graph> for Graph {
     /// Refuses what a newer release may mean otherwise, and messages that leave open what they mean.
     fn try_from(wire: v1::Graph) -> Result<Self, Error> {
         if wire.version != GRAPH_VERSION {
-            return Err(Error::UnsupportedVersion {
-                found: wire.version,
-            });
+            return Err(Error::UnsupportedVersion { found: wire.version });
         }
         check_operators(wire.operators.len())?;
         let operators: Result<_, _> = wire.operators.into_iter().map(operator).collect();
@@ -34,9 +32,7 @@ fn operator(wire: v1::Operator) -> Result<Operator, Error> {
     };
     let code = (!wire.code_digest.is_empty()).then(|| Digest::try_from(&wire.code_digest[..]));
     let source = match wire.source {
-        Some(v1::Source { kind }) => {
-            Some(kind.and_then(source).ok_or_else(|| malformed("source"))?)
-        }
+        Some(v1::Source { kind }) => Some(kind.and_then(source).ok_or_else(|| malformed("source"))?),
         None => None,
     };
     let determinism = match wire.determinism.and_then(|d| d.class) {
@@ -81,12 +77,7 @@ fn value(wire: v1::Value, operator: &str, depth: usize) -> Result<Value, Error> 
         Some(Kind::Text(text)) => Value::Text(text),
         Some(Kind::Bytes(bytes)) => Value::Bytes(bytes.into()),
         Some(Kind::Digest(digest)) => Value::Digest(Digest::try_from(&digest[..])?),
-        Some(Kind::List(list)) => Value::List(
-            list.values
-                .into_iter()
-                .map(value)
-                .collect::<Result<_, _>>()?,
-        ),
+        Some(Kind::List(list)) => Value::List(list.values.into_iter().map(value).collect::<Result<_, _>>()?),
         Some(Kind::Map(map)) => {
             let entries = map
                 .entries
@@ -126,6 +117,7 @@ fn source(kind: source::Kind) -> Option<Source> {
 }
 
 impl From<&Graph> for v1::Graph {
+    /// As JSON, infinities and NaNs become `null` (a limit of pbjson), which is refused when read.
     fn from(graph: &Graph) -> Self {
         Self {
             version: GRAPH_VERSION,
@@ -179,9 +171,7 @@ impl From<&Value> for v1::Value {
                 values: values.iter().map(Self::from).collect(),
             }),
             Value::Map(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|(name, value)| (name.clone(), value.into()));
+                let entries = entries.iter().map(|(name, value)| (name.clone(), value.into()));
                 Kind::Map(v1::Map {
                     entries: entries.collect(),
                 })

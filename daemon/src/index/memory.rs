@@ -5,10 +5,13 @@ use crate::error::Result;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 
+/// Name of the space, and key in it.
+type Key = (&'static str, Vec<u8>);
+
 /// Records in memory, gone with the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    records: RwLock<BTreeMap<(&'static str, Vec<u8>), Vec<u8>>>,
+    records: RwLock<BTreeMap<Key, Vec<u8>>>,
 }
 
 impl IndexStore for MemoryStore {

@@ -23,6 +23,10 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// An index that takes longer is rebuilt: reading every footer is quicker.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// An index of more bytes is written anew at start: sled keeps about three times its live data, and
+/// the memo of file digests only grows. 256 MiB remember about a million files.
+const BYTES_MAX: u64 = 256 << 20;
+
 /// Part of the folder name of the index; another version of the records gets another name.
 const VERSION: &str = "index-v1";
 
@@ -37,7 +41,7 @@ struct SledStore {
 /// that fails too the index is in memory. The second value says what was wrong.
 pub fn open_or_rebuild(folder: &Path) -> (Arc<dyn IndexStore>, Option<Error>) {
     let path = folder.join(VERSION);
-    let first = match open(&path) {
+    let first = match open(&path).and_then(|store| compact(store, &path)) {
         Ok(store) => return (Arc::new(store), None),
         Err(error) => error,
     };
@@ -87,6 +91,22 @@ fn open(path: &Path) -> Result<SledStore> {
             "the index could not be opened in time",
         )),
     }
+}
+
+/// Writes an overgrown index anew, without its memo.
+fn compact(store: SledStore, path: &Path) -> Result<SledStore> {
+    if store.bytes_on_disk() <= BYTES_MAX {
+        return Ok(store);
+    }
+    let kept = [Space::Segments, Space::Counters].map(|space| store.scan(space).map(|r| (space, r)));
+    drop(store);
+    fs::remove_dir_all(path).map_err(|e| Error::io("rewriting the index", e))?;
+    let store = open(path)?;
+    for records in kept {
+        let (space, records) = records?;
+        store.put(space, &records)?;
+    }
+    Ok(store)
 }
 
 fn remove_half_written_snapshots(path: &Path) -> io::Result<()> {
@@ -176,11 +196,10 @@ mod tests {
         store.flush();
         drop(store);
 
+        // sled shrugs off garbage in its log (it starts empty); this it cannot open at all.
         let db = folder.path().join(VERSION).join("db");
-        let half = fs::metadata(&db).unwrap().len() / 2;
-        let garbage = vec![0xa5; half as usize];
-        fs::write(&db, garbage).unwrap();
-        fs::write(folder.path().join(VERSION).join("conf"), "nonsense").unwrap();
+        fs::remove_file(&db).unwrap();
+        fs::create_dir(&db).unwrap();
         let (store, problem) = open_or_rebuild(folder.path());
         assert!(problem.is_some());
         assert_eq!(store.get(Space::Counters, b"hits").unwrap(), None);

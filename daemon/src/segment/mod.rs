@@ -8,7 +8,7 @@ mod writer;
 
 pub use read::{Footer, footer};
 pub use table::{Cost, Table};
-pub use writer::{OpenSegment, Row};
+pub use writer::{OpenSegment, Row, WriteBehind};
 
 use crate::{
     budget::Reservation,

@@ -97,7 +97,7 @@ impl OpenSegment {
         ram: &RamTier,
         mut copy: impl FnMut(u64, &mut [u8]) -> Result<()>,
     ) -> Result<(u32, Location)> {
-        let begin = self.last.as_ref().map(|(index, w)| (*index, w.len()));
+        let begin = self.last.as_ref().map(|(index, w)| (*index, w.filled_len()));
         let room = self.last.as_ref().map_or(0, |(_, w)| w.room() as u64);
         // All memory first: an element is never left half written for want of a block.
         let mut fresh = (0..row.len.saturating_sub(room).div_ceil(BLOCK_BYTES))
@@ -250,7 +250,7 @@ impl WriteBehind {
         let queue = std::mem::take(&mut *self.unwritten.queue.lock());
         for (index, writer) in queue {
             let at = VALUES_AT + u64::from(index) * BLOCK_BYTES;
-            reserve(&self.segment, at + writer.len() as u64)?;
+            reserve(&self.segment, at + writer.filled_len() as u64)?;
             let digest = blake3::hash(writer.filled());
             self.file.write_at(writer.filled(), at)?;
             self.segment.digests.lock().insert(index, digest);

@@ -225,6 +225,7 @@ fn answered(answers: Vec<Answer>) -> v1::AcquireResponse {
         Answer::Granted(token) => Wire::Granted(token.0),
         Answer::Held => Wire::Held(true),
         Answer::Free => Wire::Free(true),
+        Answer::Bypass => Wire::Bypass(true),
     });
     let answers = answers.map(|kind| v1::Answer { kind: Some(kind) }).collect();
     v1::AcquireResponse { answers, layouts }

@@ -1,0 +1,85 @@
+//! The SSD tier drops what is cheapest to lose, and stays within its budget.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::{Tiers, append, tiers};
+use prebake_daemon::segment::SegmentId;
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
+
+const RAM: u64 = 96 << 20;
+const MIB: u64 = 1 << 20;
+const ELEMENT: usize = 4 << 20;
+
+/// A durable segment of 4 MiB that took so much CPU.
+fn segment(t: &Tiers, seed: u64, cpu_ms: u64) -> Option<SegmentId> {
+    let mut open = t.ssd.create(0, "aa").unwrap();
+    let id = open.segment().id;
+    append(&mut open, &t.ram, seed, ELEMENT, cpu_ms * 1_000_000);
+    let closed = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b));
+    if closed.is_err() {
+        t.ssd.remove(id);
+    }
+    closed.is_ok().then_some(id)
+}
+
+fn disk_bytes(folder: &Path) -> u64 {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().metadata().unwrap().blocks() * 512)
+        .sum()
+}
+
+#[test]
+fn cheap_segments_make_room_for_dear_ones_and_not_the_other_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 18 * MIB);
+    let cheap = segment(&t, 1, 100).unwrap();
+    let dear: Vec<_> = (2..5).map(|s| segment(&t, s, 1000).unwrap()).collect();
+    assert!(segment(&t, 9, 10).is_none(), "it displaces nothing worth more");
+    let newcomer = segment(&t, 10, 1000).unwrap();
+    assert!(t.ssd.get(cheap).is_none());
+    assert!(dear.iter().chain([&newcomer]).all(|id| t.ssd.get(*id).is_some()));
+    assert!(disk_bytes(folder.path()) <= 18 * MIB);
+}
+
+#[test]
+fn equal_segments_keep_a_stable_subset_through_cyclic_epochs() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 18 * MIB);
+    let kept: Vec<_> = (0..4).map(|s| segment(&t, s, 500).unwrap()).collect();
+    for epoch in 0..3 {
+        for s in 4..8 {
+            t.clock.advance(Duration::from_secs(1));
+            assert!(segment(&t, 100 * epoch + s, 500).is_none());
+        }
+    }
+    assert!(kept.iter().all(|id| t.ssd.get(*id).is_some()));
+}
+
+#[test]
+fn what_nobody_reads_any_more_ages_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 18 * MIB);
+    let old: Vec<_> = (0..4).map(|s| segment(&t, s, 500).unwrap()).collect();
+    t.clock.advance(Duration::from_secs(2 * 3600));
+    t.ssd.touch(old[0], 1.0);
+    for s in 4..7 {
+        assert!(segment(&t, s, 500).is_some());
+    }
+    assert!(t.ssd.get(old[0]).is_some(), "it was read a moment ago");
+    assert!(old[1..].iter().all(|id| t.ssd.get(*id).is_none()));
+}
+
+#[test]
+fn gc_frees_what_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 64 * MIB);
+    for s in 0..8 {
+        segment(&t, s, 500).unwrap();
+    }
+    t.ssd.shrink(10 * MIB);
+    assert!(t.ssd.budget().used() <= 10 * MIB);
+    assert!(disk_bytes(folder.path()) <= 10 * MIB);
+    assert_eq!(t.ssd.all().len(), 2);
+}

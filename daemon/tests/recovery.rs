@@ -1,0 +1,216 @@
+//! A restart takes in what is whole, removes what is not, and needs no index for it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use prebake_daemon::{
+    Config,
+    cache::{Cache, Committed, Element},
+    collection::{Answer, Item, Request},
+    lease::Token,
+    segment::Cost,
+    server::Server,
+    session::{Peer, Session},
+};
+use prebake_fingerprint::{Digest, Graph};
+use prebake_proto::v1;
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+const ME: Peer = Peer { uid: 1, pid: 0 };
+
+fn start(dir: &Path) -> Server {
+    Server::start(Config {
+        dir: dir.into(),
+        ram_bytes: 64 << 20,
+        ssd_bytes: 1 << 30,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+fn graph() -> Graph {
+    let json = r#"{"version":1,"output":"b","operators":[
+        {"id":"a","name":"files","source":{"files":{}},"determinism":{"deterministic":true}},
+        {"id":"b","name":"decode","inputs":[{"operator":"a"}],"determinism":{"deterministic":true}}]}"#;
+    Graph::try_from(serde_json::from_str::<v1::Graph>(json).unwrap()).unwrap()
+}
+
+fn item(n: u64) -> Item {
+    Item {
+        fingerprint: Digest(*blake3::hash(&n.to_le_bytes()).as_bytes()),
+        name: format!("f{n}"),
+    }
+}
+
+fn ask(cache: &Arc<Cache>, session: &Session, items: &[Item]) -> Vec<Answer> {
+    let collection = cache.plan(session, graph()).unwrap().unwrap();
+    let request = Request {
+        session: session.id,
+        wanted: items,
+        ahead: &[],
+        leases_max: items.len(),
+        lease: Duration::from_secs(60),
+    };
+    collection.acquire(&request, &cache.ssd, &*cache.clock).answers
+}
+
+/// Computes and commits items 0..n, each 1 MiB of zeros.
+fn fill(cache: &Arc<Cache>, session: &Session, n: u64) {
+    let items: Vec<_> = (0..n).map(item).collect();
+    let collection = cache.plan(session, graph()).unwrap().unwrap();
+    let staging = session.stage(1 << 20, &cache.ram).unwrap();
+    for (item, answer) in items.iter().zip(ask(cache, session, &items)) {
+        let Answer::Granted(token) = answer else {
+            panic!("{answer:?}")
+        };
+        let element = element(item, token);
+        let committed = cache.commit(session, &collection, &staging, vec![element]);
+        assert!(matches!(committed[0], Committed::At(_)));
+    }
+}
+
+fn element(item: &Item, token: Token) -> Element {
+    let cost = Cost {
+        cpu_ns: 1_000_000,
+        io_ns: 0,
+    };
+    Element {
+        item: item.clone(),
+        token,
+        layout: "{}".into(),
+        staging_offset: 0,
+        len: 1 << 20,
+        cost,
+    }
+}
+
+fn hits(cache: &Arc<Cache>, session: &Session, n: u64) -> usize {
+    let items: Vec<_> = (0..n).map(item).collect();
+    ask(cache, session, &items)
+        .iter()
+        .filter(|a| matches!(a, Answer::Hit(_)))
+        .count()
+}
+
+#[tokio::test]
+async fn durable_entries_survive_with_the_index_and_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    fill(server.cache(), &session, 6);
+    server.cache().sync();
+    drop((server, session));
+
+    for without_index in [false, true] {
+        if without_index {
+            fs::remove_dir_all(dir.path().join("index-v1")).unwrap();
+        }
+        let server = start(dir.path());
+        let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+        assert_eq!(
+            hits(server.cache(), &session, 6),
+            6,
+            "without index: {without_index}"
+        );
+        let other = server
+            .cache()
+            .sessions
+            .open(Peer { uid: 2, pid: 0 }, "t".into())
+            .unwrap();
+        assert_eq!(
+            hits(server.cache(), &other, 6),
+            0,
+            "another user sees nothing of it"
+        );
+    }
+}
+
+#[tokio::test]
+async fn unfinished_and_damaged_files_are_removed_and_computed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    fill(server.cache(), &session, 3);
+    server.cache().sync();
+    drop((server, session));
+
+    let segments = dir.path().join("segments");
+    let whole = fs::read_dir(&segments).unwrap().next().unwrap().unwrap().path();
+    let bytes = fs::read(&whole).unwrap();
+    fs::write(segments.join("aa-00000077.arrow"), &bytes[..bytes.len() / 2]).unwrap();
+    fs::write(segments.join("aa-00000078.arrow.tmp"), &bytes).unwrap();
+    let server = start(dir.path());
+    let names: Vec<_> = fs::read_dir(&segments)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    assert_eq!(names, [whole.clone()]);
+    drop(server);
+
+    // The rows, not just the footer, are checked: here a fingerprint is damaged.
+    let mut bytes = bytes;
+    let at = bytes
+        .windows(32)
+        .position(|w| w == item(1).fingerprint.0)
+        .unwrap();
+    bytes[at] ^= 1;
+    fs::write(&whole, bytes).unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert_eq!(hits(server.cache(), &session, 3), 0);
+    assert!(!whole.exists());
+}
+
+#[tokio::test]
+async fn what_was_saved_is_remembered_across_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    fill(server.cache(), &session, 2);
+    let collection = server.cache().plan(&session, graph()).unwrap().unwrap();
+    server.cache().served(&session, &collection, 5, 0, 0);
+    let saved = server.cache().metrics.cpu_saved.get();
+    assert!(saved > 0.0);
+    server.cache().sync();
+    drop((server, session));
+    assert!((start(dir.path()).cache().metrics.cpu_saved.get() - saved).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn a_commit_under_a_lost_lease_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let cache = server.cache();
+    let first = cache.sessions.open(ME, "first".into()).unwrap();
+    let second = cache.sessions.open(ME, "second".into()).unwrap();
+    let collection = cache.plan(&first, graph()).unwrap().unwrap();
+    let Answer::Granted(token) = ask(cache, &first, &[item(1)])[0] else {
+        panic!()
+    };
+    assert_eq!(ask(cache, &second, &[item(1)])[0], Answer::Held);
+    cache.end_session(first.id);
+    let Answer::Granted(takeover) = ask(cache, &second, &[item(1)])[0] else {
+        panic!()
+    };
+    let staging = first.stage(1 << 20, &cache.ram).unwrap();
+    let late = cache.commit(&first, &collection, &staging, vec![element(&item(1), token)]);
+    assert!(matches!(late[0], Committed::Refused("stale-lease")));
+    let staging = second.stage(1 << 20, &cache.ram).unwrap();
+    let good = cache.commit(&second, &collection, &staging, vec![element(&item(1), takeover)]);
+    assert!(matches!(good[0], Committed::At(_)));
+}
+
+#[tokio::test]
+async fn a_second_daemon_and_an_unusable_folder_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = start(dir.path());
+    let config = |dir: &Path| Config {
+        dir: dir.into(),
+        ram_bytes: 64 << 20,
+        ..Config::default()
+    };
+    let code = |dir: &Path| Server::start(config(dir)).err().unwrap().code();
+    assert_eq!(code(dir.path()), "locked");
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert_eq!(code(&file.join("below")), "folder");
+    assert_eq!(code(Path::new(&"/tmp/".repeat(30))), "socket-path-too-long");
+}
