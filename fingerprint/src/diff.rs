@@ -1,8 +1,7 @@
 //! The differences of two graphs, first difference first.
 
 use crate::{
-    Determinism, Difference, Graph, Kind, Operator, Value, canonical::Node, pairing::Pairing,
-    value::shorten,
+    Determinism, Difference, Graph, Kind, Operator, Value, canonical::Node, pairing::Pairing, value::shorten,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -53,8 +52,7 @@ impl<'a> Comparison<'a> {
                 continue;
             };
             let (before, after) = comparison.upstream(at, partner);
-            comparison.moved[at] =
-                before != after && before.iter().chain(&after).all(Option::is_some);
+            comparison.moved[at] = before != after && before.iter().chain(&after).all(Option::is_some);
         }
         comparison
     }
@@ -80,10 +78,7 @@ impl<'a> Comparison<'a> {
             }
         }
         found.sort_by_key(|(level, _)| *level);
-        found
-            .into_iter()
-            .map(|(_, difference)| difference)
-            .collect()
+        found.into_iter().map(|(_, difference)| difference).collect()
     }
 
     fn removed(&self, at: usize) -> Difference {
@@ -124,42 +119,22 @@ impl<'a> Comparison<'a> {
         };
         let mut found = Vec::new();
         let mut push = |kind, before: String, after: String| {
-            found.push(difference(
-                &self.labels_b[partner],
-                location,
-                kind,
-                before,
-                after,
-            ));
+            found.push(difference(&self.labels_b[partner], location, kind, before, after));
         };
         if a.version != b.version {
             push(Kind::Version, or_absent(&a.version), or_absent(&b.version));
         }
         if a.code != b.code {
-            let shown = |o: &Operator| {
-                o.code
-                    .map_or_else(|| ABSENT.to_owned(), |code| code.short())
-            };
+            let shown = |o: &Operator| o.code.map_or_else(|| ABSENT.to_owned(), |code| code.short());
             push(Kind::Code, shown(a), shown(b));
         }
-        let (params_a, params_b): (HashMap<_, _>, HashMap<_, _>) = (
-            self.a.params(node_a).collect(),
-            self.b.params(node_b).collect(),
-        );
-        for name in params_a
-            .keys()
-            .chain(params_b.keys())
-            .collect::<BTreeSet<_>>()
-        {
+        let (params_a, params_b): (HashMap<_, _>, HashMap<_, _>) =
+            (self.a.params(node_a).collect(), self.b.params(node_b).collect());
+        for name in params_a.keys().chain(params_b.keys()).collect::<BTreeSet<_>>() {
             let (before, after) = (params_a.get(name), params_b.get(name));
             if before != after {
-                let shown =
-                    |value: Option<&&Value>| value.map_or_else(|| ABSENT.to_owned(), |v| v.shown());
-                push(
-                    Kind::Parameter((**name).clone()),
-                    shown(before),
-                    shown(after),
-                );
+                let shown = |value: Option<&&Value>| value.map_or_else(|| ABSENT.to_owned(), |v| v.shown());
+                push(Kind::Parameter((**name).clone()), shown(before), shown(after));
             }
         }
         match (&a.determinism, &b.determinism) {
@@ -188,11 +163,7 @@ impl<'a> Comparison<'a> {
         let (a, b) = (&self.a.nodes()[at], &self.b.nodes()[partner]);
         let (before, after) = self.upstream(at, partner);
         if self.moved[at] {
-            return Some((
-                Kind::Moved,
-                names(a, &self.labels_a),
-                names(b, &self.labels_b),
-            ));
+            return Some((Kind::Moved, names(a, &self.labels_a), names(b, &self.labels_b)));
         }
         let explained = |side: &Feeds| {
             side.iter()
@@ -201,23 +172,12 @@ impl<'a> Comparison<'a> {
         let same_after = same_set(&after_of(a, Some), &after_of(b, |x| self.pairing.before[x]));
         if before != after {
             let explained = explained(&before) || explained(&after);
-            return (!explained).then(|| {
-                (
-                    Kind::Inputs,
-                    ports(a, &self.labels_a),
-                    ports(b, &self.labels_b),
-                )
-            });
+            return (!explained).then(|| (Kind::Inputs, ports(a, &self.labels_a), ports(b, &self.labels_b)));
         }
         (!same_after).then(|| {
-            let shown = |node: &Node, labels: &[String]| {
-                or_absent(&listed(node.after.iter().map(|&x| &labels[x])))
-            };
-            (
-                Kind::After,
-                shown(a, &self.labels_a),
-                shown(b, &self.labels_b),
-            )
+            let shown =
+                |node: &Node, labels: &[String]| or_absent(&listed(node.after.iter().map(|&x| &labels[x])));
+            (Kind::After, shown(a, &self.labels_a), shown(b, &self.labels_b))
         })
     }
 
@@ -271,8 +231,7 @@ fn or_absent(text: &str) -> String {
 /// Short names of both graphs' nodes. Paired nodes share one; where several operators have the same name, they are
 /// numbered: those of the first graph first.
 fn labels(a: &Graph, b: &Graph, pairing: &Pairing) -> (Vec<String>, Vec<String>) {
-    let name =
-        |graph: &'_ Graph, at: usize| graph.operator(&graph.nodes()[at]).short_name().to_owned();
+    let name = |graph: &'_ Graph, at: usize| graph.operator(&graph.nodes()[at]).short_name().to_owned();
     let mut names: Vec<String> = (0..a.nodes().len()).map(|at| name(a, at)).collect();
     let in_b = pairing.before.iter().enumerate().map(|(at, partner)| {
         partner.unwrap_or_else(|| {
@@ -323,10 +282,5 @@ fn ports(node: &Node, labels: &[String]) -> String {
 }
 
 fn listed(items: impl Iterator<Item = impl Display>) -> String {
-    shorten(
-        items
-            .map(|item| item.to_string())
-            .collect::<Vec<_>>()
-            .join(", "),
-    )
+    shorten(items.map(|item| item.to_string()).collect::<Vec<_>>().join(", "))
 }

@@ -53,9 +53,8 @@ impl fmt::Display for Difference {
             before,
             after,
         } = self;
-        let changed = |f: &mut fmt::Formatter<'_>, what: &str| {
-            write!(f, "{operator} {what} {before} -> {after}")
-        };
+        let changed =
+            |f: &mut fmt::Formatter<'_>, what: &str| write!(f, "{operator} {what} {before} -> {after}");
         match kind {
             Kind::Added if after.is_empty() => write!(f, "{operator} added")?,
             Kind::Added => write!(f, "{operator} added after {after}")?,

@@ -111,9 +111,7 @@ impl FromStr for Digest {
         if text.bytes().any(|b| b.is_ascii_uppercase()) {
             return Err(bad());
         }
-        blake3::Hash::from_hex(text)
-            .map(Self::from)
-            .map_err(|_| bad())
+        blake3::Hash::from_hex(text).map(Self::from).map_err(|_| bad())
     }
 }
 

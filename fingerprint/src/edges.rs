@@ -17,10 +17,7 @@ impl Edges {
     ///
     /// # Errors
     /// [`Error::UnknownOperator`] and [`Error::SourceWithInputs`].
-    pub fn resolve(
-        operators: &[Operator],
-        positions: &HashMap<String, usize>,
-    ) -> Result<Self, Error> {
+    pub fn resolve(operators: &[Operator], positions: &HashMap<String, usize>) -> Result<Self, Error> {
         let mut edges = Self {
             inputs: Vec::new(),
             after: Vec::new(),
@@ -32,13 +29,10 @@ impl Edges {
                 });
             }
             let find = |id: &String| {
-                positions
-                    .get(id)
-                    .copied()
-                    .ok_or_else(|| Error::UnknownOperator {
-                        operator: operator.id.clone(),
-                        missing: id.clone(),
-                    })
+                positions.get(id).copied().ok_or_else(|| Error::UnknownOperator {
+                    operator: operator.id.clone(),
+                    missing: id.clone(),
+                })
             };
             let inputs = operator
                 .inputs

@@ -116,6 +116,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Operator>, Error> {
     if version != limits::GRAPH_VERSION {
         return Err(Error::UnsupportedVersion { found: version });
     }
+    limits::check_operators(nodes.len())?;
     Ok(nodes
         .into_iter()
         .enumerate()
@@ -143,10 +144,7 @@ fn operator_of(position: usize, node: Decoded) -> Operator {
         code,
         determinism,
         inputs: inputs.into_iter().map(input).collect(),
-        after: after
-            .into_iter()
-            .map(|operator| operator.to_string())
-            .collect(),
+        after: after.into_iter().map(|operator| operator.to_string()).collect(),
         source,
         location: String::new(),
     }

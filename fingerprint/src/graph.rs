@@ -49,11 +49,10 @@ impl Graph {
         let edges = Edges::resolve(&operators, &positions)?;
         let all = 0..operators.len();
         let upstream: Vec<Vec<usize>> = all.clone().map(|i| edges.upstream(i).collect()).collect();
-        let order =
-            order::topological(&upstream, all).map_err(|(operator, upstream)| Error::Cycle {
-                operator: operators[operator].id.clone(),
-                upstream: operators[upstream].id.clone(),
-            })?;
+        let order = order::topological(&upstream, all).map_err(|(operator, upstream)| Error::Cycle {
+            operator: operators[operator].id.clone(),
+            upstream: operators[upstream].id.clone(),
+        })?;
         let blames = determinism::blame(&operators, &edges, &order);
         let deterministic: Vec<bool> = blames.iter().map(Option::is_none).collect();
         let digests = merkle::digests(&operators, &edges, &order, &deterministic);
@@ -116,9 +115,7 @@ impl Graph {
     #[must_use]
     pub fn determinism(&self) -> &Determinism {
         self.blame()
-            .map_or(&Determinism::Deterministic, |operator| {
-                &operator.determinism
-            })
+            .map_or(&Determinism::Deterministic, |operator| &operator.determinism)
     }
 
     /// The operator that makes [`Graph::determinism`] what it is, the nearest to a source if several do. `None` if all
@@ -173,10 +170,7 @@ impl Graph {
     }
 
     /// The parameters of a node that count.
-    pub(crate) fn params(
-        &self,
-        node: &Node,
-    ) -> impl Iterator<Item = (&String, &crate::Value)> + Clone {
+    pub(crate) fn params(&self, node: &Node) -> impl Iterator<Item = (&String, &crate::Value)> + Clone {
         rules::params(self.operator(node), self.blames[node.operator].is_none())
     }
 
@@ -184,11 +178,6 @@ impl Graph {
     pub(crate) fn own(&self, node: &Node) -> Vec<u8> {
         let operator = self.operator(node);
         let deterministic = self.blames[node.operator].is_none();
-        encode::bytes(&encode::operator::<usize>(
-            operator,
-            deterministic,
-            &[],
-            &[],
-        ))
+        encode::bytes(&encode::operator::<usize>(operator, deterministic, &[], &[]))
     }
 }

@@ -42,9 +42,7 @@ fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 #[must_use]
 pub fn item(name: Option<&[u8]>, content: &Digest) -> Digest {
     let mut hasher = Context::Item.hasher();
-    hasher
-        .update(&[u8::from(name.is_some())])
-        .update(&content.0);
+    hasher.update(&[u8::from(name.is_some())]).update(&content.0);
     // Last, so that it needs no length.
     hasher.update(name.unwrap_or_default()).finalize().into()
 }

@@ -26,7 +26,7 @@ pub const VALUE_BYTES: usize = 16;
 pub const VALUE_DEPTH_MAX: usize = 24;
 
 /// Bytes of a canonical form. The other limits keep it below: 4 MiB of text, 64 bytes for each operator and 12 for each
-/// edge. Decoding takes about 14 bytes of memory for each byte given.
+/// edge. Decoding takes up to 20 bytes of memory for each byte given.
 pub const CANONICAL_BYTES_MAX: usize = 12 << 20;
 
 /// Refuses a graph that is too large, before anything is built from it.
@@ -35,10 +35,7 @@ pub const CANONICAL_BYTES_MAX: usize = 12 << 20;
 /// One of the `Too...` errors, or [`Error::EmptyName`].
 pub(crate) fn check(operators: &[Operator]) -> Result<(), Error> {
     check_operators(operators.len())?;
-    let edges = operators
-        .iter()
-        .map(|o| o.inputs.len() + o.after.len())
-        .sum();
+    let edges = operators.iter().map(|o| o.inputs.len() + o.after.len()).sum();
     if edges > EDGES_MAX {
         return Err(Error::TooManyEdges { found: edges });
     }
@@ -77,12 +74,7 @@ fn check_names(position: usize, operator: &Operator) -> Result<(), Error> {
         ("version", operator.version.len()),
         ("location", operator.location.len()),
     ];
-    texts.extend(
-        operator
-            .params
-            .keys()
-            .map(|name| ("parameter name", name.len())),
-    );
+    texts.extend(operator.params.keys().map(|name| ("parameter name", name.len())));
     if let Determinism::Unknown(reason) = &operator.determinism {
         texts.push(("reason", reason.len()));
     }

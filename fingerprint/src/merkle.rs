@@ -15,12 +15,7 @@ pub struct Digests {
 
 /// Hashes every operator. `deterministic[i]` says whether operator `i` and all upstream of it are; an identity
 /// operator has the digests of its input.
-pub fn digests(
-    operators: &[Operator],
-    edges: &Edges,
-    order: &[usize],
-    deterministic: &[bool],
-) -> Digests {
+pub fn digests(operators: &[Operator], edges: &Edges, order: &[usize], deterministic: &[bool]) -> Digests {
     let zero = Digest([0; Digest::BYTES]);
     let mut precise = vec![zero; operators.len()];
     let mut shape = precise.clone();
@@ -33,12 +28,7 @@ pub fn digests(
             continue;
         }
         let (inputs, after) = upstream(edges, i, &precise);
-        let encoded = encode::bytes(&encode::operator(
-            operator,
-            deterministic[i],
-            &inputs,
-            &after,
-        ));
+        let encoded = encode::bytes(&encode::operator(operator, deterministic[i], &inputs, &after));
         precise[i] = Context::Operator.digest(&encoded);
         let (inputs, after) = upstream(edges, i, &shape);
         let encoded = encode::bytes(&encode::shape(operator, deterministic[i], &inputs, &after));
@@ -53,10 +43,7 @@ fn upstream(edges: &Edges, i: usize, digests: &[Digest]) -> (Vec<(Digest, u32)>,
         .iter()
         .map(|&(input, port)| (digests[input], port))
         .collect();
-    let mut after: Vec<Digest> = edges.after[i]
-        .iter()
-        .map(|&before| digests[before])
-        .collect();
+    let mut after: Vec<Digest> = edges.after[i].iter().map(|&before| digests[before]).collect();
     after.sort_unstable();
     after.dedup();
     (inputs, after)

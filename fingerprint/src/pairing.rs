@@ -25,9 +25,7 @@ impl Pairing {
         };
         pairing.pair(a, b, |graph, at| graph.nodes()[at].digest);
         pairing.pair(a, b, |graph, at| graph.own(&graph.nodes()[at]));
-        pairing.pair(a, b, |graph, at| {
-            graph.operator(&graph.nodes()[at]).name.clone()
-        });
+        pairing.pair(a, b, |graph, at| graph.operator(&graph.nodes()[at]).name.clone());
         pairing
     }
 

@@ -132,17 +132,12 @@ pub(crate) fn params(
                 .iter()
                 .any(|rule| rule.parameter == parameter && rule.scope.covers(&operator.name))
     };
-    operator
-        .params
-        .iter()
-        .filter(move |(name, _)| !dropped(name))
+    operator.params.iter().filter(move |(name, _)| !dropped(name))
 }
 
 /// Whether the operator only hands on its one input.
 pub(crate) fn is_identity(operator: &Operator, deterministic: bool) -> bool {
-    IDENTITIES
-        .iter()
-        .any(|identity| identity.name == operator.name)
+    IDENTITIES.iter().any(|identity| identity.name == operator.name)
         && operator.determinism == Determinism::Deterministic
         && operator.code.is_none()
         && operator.source.is_none()

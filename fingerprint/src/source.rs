@@ -45,9 +45,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Files {
-                path_ignored: false,
-            } => f.write_str("files"),
+            Self::Files { path_ignored: false } => f.write_str("files"),
             Self::Files { path_ignored: true } => f.write_str("files (path ignored)"),
             Self::Arguments => f.write_str("arguments"),
             Self::Literal(bytes) => {

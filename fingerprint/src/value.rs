@@ -136,11 +136,7 @@ pub(crate) fn shorten(text: String) -> String {
         None => text,
         Some((end, _)) => {
             let digest = Context::Value.digest(text.as_bytes()).short();
-            format!(
-                "{}... ({} bytes, digest {digest})",
-                &text[..end],
-                text.len()
-            )
+            format!("{}... ({} bytes, digest {digest})", &text[..end], text.len())
         }
     }
 }
@@ -182,9 +178,7 @@ impl fmt::Display for Value {
             }
             Self::Map(entries) => {
                 f.write_str("{")?;
-                write_list(f, entries.iter(), |f, (name, value)| {
-                    write!(f, "{name}: {value}")
-                })?;
+                write_list(f, entries.iter(), |f, (name, value)| write!(f, "{name}: {value}"))?;
                 f.write_str("}")
             }
         }

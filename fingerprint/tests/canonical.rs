@@ -26,10 +26,7 @@ fn execution_only_parameters_do_not_count() {
         let name = covered(rule.scope);
         let with_value = |value| {
             digest(
-                vec![
-                    source("s"),
-                    with(op("o", &name, &["s"]), rule.parameter, value),
-                ],
+                vec![source("s"), with(op("o", &name, &["s"]), rule.parameter, value)],
                 "o",
             )
         };
@@ -43,11 +40,7 @@ fn execution_only_parameters_do_not_count() {
 fn rules_spare_own_code_sources_randomness_and_other_packages() {
     let differs = |change: &dyn Fn(Operator) -> Operator, up: Operator| {
         let of = |workers| {
-            let knob = with(
-                op("o", "decode_jpeg", &["s"]),
-                "num_workers",
-                Value::Int(workers),
-            );
+            let knob = with(op("o", "decode_jpeg", &["s"]), "num_workers", Value::Int(workers));
             let mut knob = change(knob);
             if knob.source.is_some() {
                 knob.inputs.clear();
@@ -99,10 +92,7 @@ fn no_rule_clears_a_seed_or_a_shuffle_buffer() {
     ] {
         let of = |v| {
             digest(
-                vec![
-                    source("s"),
-                    with(op("o", name, &["s"]), parameter, Value::Int(v)),
-                ],
+                vec![source("s"), with(op("o", name, &["s"]), parameter, Value::Int(v))],
                 "o",
             )
         };
@@ -116,11 +106,7 @@ fn identity_operators_do_not_count() {
     for identity in IDENTITIES {
         assert!(!identity.reason.is_empty());
         let mut at_the_end = plain();
-        at_the_end.push(with(
-            op("i", identity.name, &["a"]),
-            "buffer_size",
-            Value::Int(4),
-        ));
+        at_the_end.push(with(op("i", identity.name, &["a"]), "buffer_size", Value::Int(4)));
         let counts = identity.name == "identity";
         assert_eq!(
             digest(at_the_end, "i") == digest(plain(), "a"),
@@ -158,10 +144,7 @@ fn only_ancestors_count_and_prefixes_stand_alone() {
     let mut more = eval();
     more.push(op("dead", "resize", &["decode"]));
     assert_eq!(digest(more, "crop"), whole.digest());
-    assert_eq!(
-        whole.digest_of("decode"),
-        Some(graph(eval(), "decode").digest())
-    );
+    assert_eq!(whole.digest_of("decode"), Some(graph(eval(), "decode").digest()));
     assert_eq!(whole.digest_of("nothing"), None);
 }
 
@@ -174,11 +157,7 @@ fn equal_operators_merge() {
         op("y", "f", &["b"]),
         op("z", "zip", &["x", "y"]),
     ];
-    let once = vec![
-        source("a"),
-        op("x", "f", &["a"]),
-        op("z", "zip", &["x", "x"]),
-    ];
+    let once = vec![source("a"), op("x", "f", &["a"]), op("z", "zip", &["x", "x"])];
     assert_eq!(graph(twice, "z").canonical(), graph(once, "z").canonical());
 }
 
@@ -196,10 +175,7 @@ fn edges_count() {
     assert_ne!(plain, zip(&[("a", 1), ("b", 0)], &[]));
     assert_ne!(plain, zip(&[("a", 0), ("b", 0)], &["a"]));
     assert_ne!(plain, zip(&[("a", 0)], &["b"]));
-    assert_eq!(
-        zip(&[("a", 0)], &["a", "b"]),
-        zip(&[("a", 0)], &["b", "a", "b"])
-    );
+    assert_eq!(zip(&[("a", 0)], &["a", "b"]), zip(&[("a", 0)], &["b", "a", "b"]));
 }
 
 #[test]
@@ -307,10 +283,7 @@ fn determinism_flows_downstream_and_names_the_first_culprit() {
 
 #[test]
 fn pipelines_read_from_the_source() {
-    assert_eq!(
-        graph(eval(), "crop").pipeline(),
-        "open | Resize | CenterCrop"
-    );
+    assert_eq!(graph(eval(), "crop").pipeline(), "open | Resize | CenterCrop");
     assert_eq!(graph(eval(), "src").pipeline(), "files");
     let command = graph(vec![op("a", "python clean.py", &[])], "a");
     assert_eq!(command.pipeline(), "python clean.py");

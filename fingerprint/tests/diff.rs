@@ -60,10 +60,7 @@ fn version_code_seed_determinism_source() {
         edited(|b| b[1].version = "12.0".into()),
         ["open version 11.0 -> 12.0"]
     );
-    assert_eq!(
-        edited(|b| b[1].version.clear()),
-        ["open version 11.0 -> (none)"]
-    );
+    assert_eq!(edited(|b| b[1].version.clear()), ["open version 11.0 -> (none)"]);
     assert_eq!(
         edited(|b| b[1].code = Some(Digest([0xab; 32]))),
         ["open code (none) -> abababab"]
@@ -94,6 +91,19 @@ fn the_first_difference_comes_first() {
             "Resize version (none) -> 0.20 train.py:41",
             "CenterCrop size 224 -> 200 train.py:42"
         ]
+    );
+}
+
+#[test]
+fn an_added_operator_comes_before_a_later_change() {
+    let found = edited(|b| {
+        b[3].params.insert("size".into(), Value::Int(200));
+        b.push(op("flip", "Flip", &["decode"]));
+        b[2].inputs[0] = input("flip", 0);
+    });
+    assert_eq!(
+        found,
+        ["Flip added after open", "CenterCrop size 224 -> 200 train.py:42"]
     );
 }
 

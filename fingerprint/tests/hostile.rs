@@ -23,11 +23,7 @@ fn cycles_are_refused() {
     assert_eq!(refused(vec![op("a", "x", &["a"])], "a"), "cycle");
     assert_eq!(
         refused(
-            vec![
-                op("a", "x", &["b"]),
-                op("b", "x", &["c"]),
-                op("c", "x", &["a"])
-            ],
+            vec![op("a", "x", &["b"]), op("b", "x", &["c"]), op("c", "x", &["a"])],
             "a"
         ),
         "cycle"
@@ -36,10 +32,7 @@ fn cycles_are_refused() {
     let mut late = op("late", "x", &[]);
     late.after = vec!["later".into()];
     assert_eq!(
-        refused(
-            vec![source("src"), late, op("later", "x", &["late"])],
-            "src"
-        ),
+        refused(vec![source("src"), late, op("later", "x", &["late"])], "src"),
         "cycle"
     );
     // A long one.
@@ -51,11 +44,7 @@ fn cycles_are_refused() {
 
 #[test]
 fn a_cycle_is_named() {
-    let error = Graph::new(
-        vec![op("bat", "x", &["dec"]), op("dec", "x", &["bat"])],
-        "bat",
-    )
-    .unwrap_err();
+    let error = Graph::new(vec![op("bat", "x", &["dec"]), op("dec", "x", &["bat"])], "bat").unwrap_err();
     assert_eq!(
         error,
         Error::Cycle {
@@ -104,10 +93,7 @@ fn sizes_are_bounded() {
         refused(vec![with(op("a", "x", &[]), "p", large)], "a"),
         "too-many-bytes"
     );
-    let many = Value::List(vec![
-        Value::Null;
-        limits::GRAPH_BYTES_MAX / limits::VALUE_BYTES
-    ]);
+    let many = Value::List(vec![Value::Null; limits::GRAPH_BYTES_MAX / limits::VALUE_BYTES]);
     assert_eq!(
         refused(vec![with(op("a", "x", &[]), "p", many)], "a"),
         "too-many-bytes"
@@ -188,12 +174,22 @@ fn bytes_that_are_no_canonical_form_are_refused() {
 }
 
 #[test]
+fn a_graph_encoded_otherwise_is_refused() {
+    // A list of one operator, and one of two of which the output needs only the second.
+    let one = |name| graph(vec![op("a", name, &[])], "a").canonical().to_vec();
+    let (a, b) = (one("a"), one("b"));
+    assert_eq!(a[..3], [0x82, 1, 0x81]);
+    let both = [&[0x82, 1, 0x82], &a[3..], &b[3..]].concat();
+    let error = Graph::from_canonical(&both).unwrap_err();
+    assert!(
+        error.to_string().ends_with("but not as the canonical form does"),
+        "{error}"
+    );
+}
+
+#[test]
 fn hostile_bytes_are_refused() {
-    let code = |bytes: &[u8]| {
-        Graph::from_canonical(bytes)
-            .map_err(|e| e.code())
-            .unwrap_err()
-    };
+    let code = |bytes: &[u8]| Graph::from_canonical(bytes).map_err(|e| e.code()).unwrap_err();
     assert_eq!(code(&[]), "not-canonical");
     // Lists that claim 2^64 - 1 members; lists within lists.
     assert_eq!(

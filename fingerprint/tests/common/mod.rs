@@ -1,5 +1,10 @@
 //! Graphs for tests.
-#![allow(dead_code, missing_docs)]
+#![allow(
+    dead_code,
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "helpers; each test file uses some"
+)]
 
 use prebake_fingerprint::{Determinism, Error, Graph, Input, Operator, Source, Value};
 
@@ -37,9 +42,7 @@ pub fn ints(values: &[i64]) -> Value {
 
 pub fn source(id: &str) -> Operator {
     let mut operator = Operator::new(id, "files");
-    operator.source = Some(Source::Files {
-        path_ignored: false,
-    });
+    operator.source = Some(Source::Files { path_ignored: false });
     operator
 }
 

@@ -1,0 +1,95 @@
+# The commands a person needs. Every target does its own set-up: only Rust and Python 3.11+ must be there.
+#
+#   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
+#   make test                          every test, Rust and Python
+#   make python                        the wheel, built and installed into .venv
+#   make lint                          formatting, lints, licences and bans
+#   make clean                         all that these made in this folder
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: demo test test-rust test-python test-torch test-ops python lint clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := client/python/prebake/bin
+REQUIREMENTS := client/python/requirements
+WHEELS := target/wheels
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find fingerprint proto daemon client \
+    -name '*.rs' -o -name '*.proto' -o -name Cargo.toml)
+PYTHON_SOURCES := client/python/pyproject.toml $(shell find client/python/prebake -name '*.py' -o -name '*.pyi')
+
+# Torch and its dependencies take gigabytes and minutes: kept between checkouts, one per lock file and Python.
+CACHE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+TEST_CACHE := $(or $(PREBAKE_TEST_CACHE),$(CACHE_HOME)/prebake-tests)
+TORCH_KEY := $(shell { cat $(REQUIREMENTS)/torch.lock; $(PYTHON) -VV; } | sha256sum | cut -c1-16)
+TORCH_VENV := $(TEST_CACHE)/torch-$(TORCH_KEY)
+
+# A test that hangs must fail: the longest suite takes a few minutes.
+SUITE_SECONDS_MAX := 1800
+# After so long in one test, show where every thread is.
+STACKS_SECONDS := 120
+PYTEST := -m pytest -q -o faulthandler_timeout=$(STACKS_SECONDS)
+BOUNDED := timeout --foreground --kill-after=10 $(SUITE_SECONDS_MAX)
+
+demo: python
+	$(VENV)/bin/python -m prebake.demo $(if $(DATA),--data '$(DATA)') --out target/demo.json
+
+test: test-rust test-python test-torch test-ops
+
+python: $(VENV)/.wheel
+
+$(VENV)/.requirements: $(REQUIREMENTS)/dev.lock
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Prebake needs Python 3.11 or newer")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
+$(BIN)/prebaked $(BIN)/prebake &: $(RUST_SOURCES)
+	cargo build --release --locked -p prebake-daemon -p prebake-client --bins
+	mkdir -p $(BIN)
+	for program in prebaked prebake; do \
+	    strip --strip-debug -o $(BIN)/$$program target/release/$$program; done
+
+$(VENV)/.wheel: $(VENV)/.requirements $(BIN)/prebaked $(BIN)/prebake $(PYTHON_SOURCES)
+	rm -rf $(WHEELS)
+	$(VENV)/bin/maturin build --release --locked --strip --manifest-path client/python/Cargo.toml --out $(WHEELS)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
+	touch $@
+
+test-rust:
+	if cargo nextest --version >/dev/null 2>&1; \
+	then cargo nextest run --workspace --locked; else cargo test --workspace --all-targets --locked; fi
+	cargo test --workspace --doc --locked
+
+test-python: python
+	$(BOUNDED) $(VENV)/bin/python $(PYTEST) client/python/tests --ignore=client/python/tests/torch
+
+$(TORCH_VENV)/.requirements:
+	$(PYTHON) -m venv --clear $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    -r $(REQUIREMENTS)/torch.lock
+	touch $@
+
+test-torch: python $(TORCH_VENV)/.requirements
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
+	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) client/python/tests/torch
+
+test-ops: python
+	PROMETHEUS="$$(ops/tests/prometheus.sh $(TEST_CACHE))" \
+	    $(BOUNDED) $(VENV)/bin/python $(PYTEST) ops/tests
+
+lint: $(VENV)/.requirements
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cd client/python; for task in check 'format --check'; do \
+	    $(CURDIR)/$(VENV)/bin/ruff $$task --config pyproject.toml . $(CURDIR)/ops; done
+	cargo deny --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
+	cargo fetch --locked
+	cargo deny --offline check --hide-inclusion-graph -A unused-wrapper bans licenses sources
+
+clean:
+	rm -rf target $(VENV) $(BIN)
+	find client/python ops -name __pycache__ -o -name .pytest_cache -o -name .ruff_cache | xargs -r rm -rf

@@ -1,0 +1,21 @@
+"""Bake once, serve every job.
+
+Jobs on one node that run the same preprocessing over the same data share one computation of it:
+
+    ds = prebake.wrap(files, [decode, resize, prebake.random(augment)])
+    for batch in ds.batches(order, 50): ...
+
+    @prebake.cached(inputs=["path"])
+    def vocabulary(path): ...
+
+A job never fails, and never gets other bytes than it would have computed, because of Prebake: without a
+daemon, or with `PREBAKE=off`, everything is computed in the job. `PREBAKE_DIR` names the daemon's folder.
+"""
+
+from prebake.cached import cached
+from prebake.code import fingerprint
+from prebake.errors import PrebakeWarning, Refused
+from prebake.marks import random
+from prebake.wrap import Dataset, wrap
+
+__all__ = ["Dataset", "PrebakeWarning", "Refused", "cached", "fingerprint", "random", "wrap"]

@@ -1,0 +1,147 @@
+"""This process's connection to the daemon.
+
+Made at first use, dropped at fork, tried again some seconds after a loss. `PREBAKE=off` turns everything off,
+and where there is no native module (no Linux) the result is the same: no connection, so everything is
+computed here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from prebake.errors import warn_once
+
+#: A lost daemon is looked for again this often: seldom enough to cost nothing, often enough to profit from a
+#: restart.
+RETRY_SECONDS = 5.0
+
+#: Errors about one request; the connection is as good as before. Every other code means that the daemon is of
+#: no use now.
+REQUEST_CODES = frozenset(
+    {
+        "bad-graph",
+        "exhausted",
+        "input-missing",
+        "input-unstable",
+        "invalid",
+        "ragged",
+        "too-large",
+        "too-long",
+    }
+)
+
+
+class Connection:
+    """A native job and the process it belongs to."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+        self.pid = os.getpid()
+
+
+_lock = threading.Lock()
+_current: Connection | None = None
+_retry_at = 0.0
+_autostart = os.environ.get("PREBAKE_AUTOSTART", "1") != "0"
+#: Handles of the parent process. Never dropped: their destructors would use the parent's sockets and locks.
+_inherited: list[Any] = []
+
+
+def off() -> bool:
+    """Whether the user turned Prebake off, as it was when first asked."""
+    return os.environ.get("PREBAKE", "").lower() in ("off", "0", "no", "false")
+
+
+@functools.cache
+def native() -> Any:
+    """The native module, or None where there is none or it is turned off."""
+    if off():
+        return None
+    try:
+        from prebake import _native
+    except ImportError:
+        return None
+    return _native
+
+
+def keep_inherited(handle: Any) -> None:
+    """Keeps a parent's native handle from being destroyed in this forked child."""
+    if handle is not None:
+        _inherited.append(handle)
+
+
+def connection() -> Connection | None:
+    """The connection of this process, made if need be; None while there is none to be had."""
+    current = _current
+    if current is not None and current.pid == os.getpid():
+        return current
+    return _connect()
+
+
+def _connect() -> Connection | None:
+    global _current, _retry_at, _autostart
+    module = native()
+    if module is None or time.monotonic() < _retry_at:
+        return None
+    if _current is not None and _current.pid != os.getpid():
+        # Forked by something that does not run Python's fork handlers.
+        _after_fork()
+    with _lock:
+        if _current is not None:
+            return _current
+        binary = Path(__file__).parent / "bin" / "prebaked"
+        if binary.exists():
+            os.environ.setdefault("PREBAKE_DAEMON", str(binary))
+        try:
+            _current = Connection(module.connect(None, _name(), _autostart))
+        except module.Error as error:
+            _retry_at = time.monotonic() + RETRY_SECONDS
+            _warn(error)
+        # A daemon that was there and went away was stopped by someone: it is not started again behind their
+        # back.
+        _autostart = False
+        return _current
+
+
+def failed(error: Exception) -> None:
+    """Takes note of a native error: warns once; drops the connection unless only a request was at fault."""
+    global _current, _retry_at
+    code = getattr(error, "code", "internal")
+    if code in REQUEST_CODES:
+        # A missing file is the user's to report: the local computation raises what it would without Prebake.
+        if code != "input-missing":
+            warn_once(f"request {code}", f"computing without the cache: {error}")
+        return
+    _current = None
+    _retry_at = time.monotonic() + RETRY_SECONDS
+    _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    warn_once("daemon", f"no cache, computing locally: {error}")
+
+
+def _name() -> str:
+    script = sys.argv[0] if sys.argv else ""
+    return os.path.basename(script) or "python"
+
+
+def _after_fork() -> None:
+    global _current, _lock
+    _lock = threading.Lock()
+    if _current is not None:
+        keep_inherited(_current)
+        _current = None
+        native_module = native()
+        if native_module is not None:
+            native_module.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,84 @@
+"""`@prebake.cached`: a function whose value is computed once for all jobs on the node."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prebake import graph
+from prebake._job import native
+from prebake.code import identify
+from prebake.errors import Refused, warn_once
+from prebake.fill import Fill, nothing_ahead
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def cached(
+    function: Function | None = None, *, inputs: Iterable[str | Path] = ()
+) -> Function | Callable[[Function], Function]:
+    """Caches a function's value by its code, its arguments, and the content of the files that it reads.
+
+    `inputs` says which files and folders it reads: a string names the parameter that holds a path or several,
+    a `Path` is a fixed one. The function must be deterministic and read nothing else; when an argument's
+    identity cannot be known, it is simply called (and a warning says so, once).
+    """
+    if function is None:
+        return lambda function: _cached(function, list(inputs))
+    return _cached(function, list(inputs))
+
+
+def _cached(function: Any, inputs: list[str | Path]) -> Any:
+    signature = inspect.signature(function)
+    unknown = [each for each in inputs if isinstance(each, str) and each not in signature.parameters]
+    if unknown:
+        raise Refused(
+            "inputs", f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file"
+        )
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if native() is None:
+            return function(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        fill = _fill(function, inputs, bound)
+        if fill is None:
+            return function(*args, **kwargs)
+        return fill.many([0], nothing_ahead)[0]
+
+    return call
+
+
+def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Fill | None:
+    """The one item that a call is; None if it cannot be identified."""
+    name = function.__qualname__
+    try:
+        described = graph.of_call(function)
+        arguments = identify(dict(bound.arguments), f"{name} arguments").digest
+        paths = [path for each in inputs for path in _paths(each, bound)]
+    except Refused as refusal:
+        warn_once(f"refused {refusal}", f"not cached: {refusal}")
+        return None
+
+    def open_items(job: Any) -> Any:
+        collection = job.plan(described)
+        if collection.bypass:
+            warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
+            return None
+        return collection.call(name, arguments, paths)
+
+    return Fill(open_items, lambda _: function(*bound.args, **bound.kwargs), 1)
+
+
+def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:
+    value = bound.arguments[each] if isinstance(each, str) else each
+    if isinstance(value, (str, os.PathLike)):
+        return [os.fspath(value)]
+    if isinstance(value, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in value):
+        return [os.fspath(path) for path in value]
+    raise Refused("inputs", f"argument {each} is not a path or a list of paths")

@@ -1,0 +1,240 @@
+"""Items read from the cache or computed here: the shim's side of leases.
+
+The user's code runs in the caller's thread only. While a wanted item is leased to another job, items that
+this job will want later are computed instead, so that jobs split the work. Whatever goes wrong inside
+Prebake, the item is computed here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prebake import _job, values
+from prebake.errors import Refused, warn_once
+
+#: CPU time to lease at once: long against the 0.2 ms of a call to the daemon, short against what others wait
+#: for.
+LEASE_CPU_NS = 40_000_000
+#: Leases at once, however fast the items are: what a dead job holds must be computed by others after a wait.
+LEASES_MAX = 64
+#: Items offered to be computed ahead. Jobs in the same order hold the next few; a free one is beyond these.
+AHEAD_MAX = 256
+#: Items looked at to find those, so that the search stays small beside an item's cost.
+AHEAD_LOOKED_AT_MAX = 4096
+#: Weight of the newest item in the average cost.
+COST_WEIGHT = 0.25
+#: An item can be evicted between being located and being read. So often in a row, it is computed here
+#: instead.
+READS_MAX = 3
+
+Ahead = Callable[[int], Sequence[int]]
+
+
+def nothing_ahead(count: int) -> Sequence[int]:
+    """For callers that will want nothing else."""
+    return ()
+
+
+def unseen(order: Sequence[int], start: int, seen: bytearray) -> Ahead:
+    """The items of an order that are not seen yet, from a place to its end and on from its beginning."""
+
+    def ahead(count: int) -> Sequence[int]:
+        found: dict[int, None] = {}
+        for place in range(start, start + min(len(order), AHEAD_LOOKED_AT_MAX)):
+            i = order[place % len(order)]
+            if not seen[i]:
+                found[i] = None
+                if len(found) == count:
+                    break
+        return list(found)
+
+    return ahead
+
+
+class Fill:
+    """The items of one collection in this process.
+
+    `open_items` makes the native items for a native job; it is called again after a fork or a lost daemon. It
+    may return None to say that nothing is to be cached. `compute` makes item i. Items are numbered from 0 to
+    `count`.
+    """
+
+    def __init__(self, open_items: Callable[[Any], Any], compute: Callable[[int], Any], count: int) -> None:
+        self._open_items = open_items
+        self._compute = compute
+        self._connection: _job.Connection | None = None
+        self._items: Any = None
+        self._cost_ns = 0.0
+        self._stored = False
+        self._unstorable = False
+        #: Items that this job has seen: not worth computing ahead.
+        self.seen = bytearray(count)
+
+    def stats(self) -> dict[str, int]:
+        """What this process took from the cache and what it computed, by the native module's count."""
+        return dict(self._items.stats()) if self._items is not None else {}
+
+    def reset(self) -> None:
+        """Opens the collection anew at the next use."""
+        self._connection = self._items = None
+
+    def items(self) -> Any:
+        """The native items; None while everything is computed here."""
+        connection = _job.connection()
+        if connection is not self._connection:
+            if self._connection is not None and self._connection.pid != os.getpid():
+                _job.keep_inherited(self._items)
+                self.reset()
+            if connection is not None:
+                self._connection, self._items = connection, None
+                self._open(connection)
+        # Without a connection the old items stay: what is mapped can still be read.
+        return self._items if connection is not None and not self._unstorable else None
+
+    def _open(self, connection: _job.Connection) -> None:
+        try:
+            self._items = self._open_items(connection.job)
+        except Refused as refusal:
+            warn_once(f"refused {refusal}", f"not cached: {refusal}")
+        except _job.native().Error as error:
+            _job.failed(error)
+
+    def validate(self) -> None:
+        """Looks at every known input again, so that edits made before now are seen."""
+        items = self.items()
+        if items is not None:
+            self._guarded(items.validate)
+
+    def get(self, i: int) -> Any:
+        """Item i, after a look at its input."""
+        self.items()
+        found = self._read(i, validated=False)
+        if found is not None:
+            return values.decode(found[1], found[0])
+        return self.many([i], unseen(range(len(self.seen)), i + 1, self.seen))[0]
+
+    def many(
+        self, indices: Sequence[int], ahead: Ahead, got: dict[int, Any] | None = None, validated: bool = False
+    ) -> list[Any]:
+        """Items in the order of `indices`, of which the caller may have some.
+
+        With `validated`, inputs are as `validate` last found them.
+        """
+        got = got or {}
+        for attempt in range(READS_MAX + 1):
+            for i in indices:
+                found = self._read(i, validated) if i not in got else None
+                if found is not None:
+                    got[i] = values.decode(found[1], found[0])
+            missing = [i for i in dict.fromkeys(indices) if i not in got]
+            if not missing or attempt == READS_MAX:
+                break
+            got |= self.ensure(missing, ahead)
+        return [got[i] if i in got else self._compute(i) for i in indices]
+
+    def array(self, indices: Sequence[int]) -> Any:
+        """Items as one array if they are cached arrays of one type and shape; None if not."""
+        items = self.items()
+        if items is None or not indices:
+            return None
+        try:
+            found = items.batch(indices, validated=True)
+        except _job.native().Error as error:
+            if error.code != "ragged":
+                _job.failed(error)
+            return None
+        return values.decode_batch(*found) if found is not None else None
+
+    def _read(self, i: int, validated: bool) -> Any:
+        items = self._items
+        return None if items is None else self._guarded(items.get, i, validated=validated)
+
+    def ensure(self, wanted: Sequence[int], ahead: Ahead) -> dict[int, Any]:
+        """Makes every wanted item readable, or returns its value if it was computed here."""
+        mine: dict[int, Any] = {}
+        missing = list(wanted)
+        while missing:
+            items = self.items()
+            if items is None:
+                break
+            leases = self._leases()
+            try:
+                granted, bypass = items.acquire(missing, ahead(AHEAD_MAX), leases)
+            except _job.native().Error as error:
+                _job.failed(error)
+                break
+            if not granted and not bypass:
+                self._mark(missing)
+                return mine
+            self._run(items, granted, missing, mine)
+            for i in bypass:
+                if i not in mine:
+                    mine[i] = self._compute(i)
+            missing = [i for i in missing if i not in mine]
+        for i in missing:
+            mine[i] = self._compute(i)
+        self._mark(mine)
+        return mine
+
+    def _mark(self, indices: Any) -> None:
+        for i in indices:
+            self.seen[i] = 1
+
+    def _leases(self) -> int:
+        return max(1, min(LEASES_MAX, int(LEASE_CPU_NS / self._cost_ns))) if self._cost_ns else 1
+
+    def _run(self, items: Any, granted: list[int], wanted: Sequence[int], mine: dict[int, Any]) -> None:
+        """Computes leased items and hands them over. Only a wanted item's error is the caller's."""
+        wanted_set, held = set(wanted), list(granted)
+        try:
+            while held:
+                i = held[0]
+                self.seen[i] = 1
+                if not self._store(items, i, i in wanted_set, mine):
+                    self._guarded(items.release, [i])
+                held.pop(0)
+                if self.items() is not items:
+                    # The daemon is lost, and the leases with it: nothing is computed ahead for anyone.
+                    return
+        finally:
+            if held:
+                self._guarded(items.release, held)
+            self._guarded(items.commit)
+
+    def _store(self, items: Any, i: int, wanted: bool, mine: dict[int, Any]) -> bool:
+        """Computes item i and puts it; False if the lease has to be given back."""
+        cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        try:
+            value = self._compute(i)
+        except Exception:
+            if wanted:
+                raise
+            # It raises again when its turn comes.
+            return False
+        cpu = time.thread_time_ns() - cpu
+        io = max(0, time.perf_counter_ns() - wall - cpu)
+        self._cost_ns += (cpu - self._cost_ns) * (COST_WEIGHT if self._cost_ns else 1.0)
+        if wanted:
+            mine[i] = value
+        try:
+            layout, parts = values.encode(value)
+        except Refused as refusal:
+            warn_once(f"refused {refusal}", f"not cached: {refusal}")
+            # Values of this kind will not be storable next time either; one odd value among others is left
+            # out.
+            self._unstorable = not self._stored
+            return False
+        stored = self._guarded(items.put, i, layout, parts, cpu, io)
+        self._stored = self._stored or stored is not None
+        return stored is not None
+
+    def _guarded(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A native call whose failure is only noted: the caller computes instead."""
+        try:
+            return call(*args, **kwargs)
+        except _job.native().Error as error:
+            _job.failed(error)
+            return None

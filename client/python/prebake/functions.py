@@ -1,0 +1,279 @@
+"""Fingerprints of code: functions, classes and what they refer to.
+
+A function is its bytecode, defaults, closure and the globals it names, each by value and recursively.
+Installed code is its distribution's name and version.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import re
+import struct
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from prebake import bytecode, packages
+from prebake.encoder import Encoder, Handler
+
+#: Builtins that reach names which cannot be seen in the bytecode.
+DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "compile"})
+#: Entries of a class that are made by the interpreter or only describe it.
+CLASS_SKIPPED = frozenset(
+    [
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__qualname__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__orig_bases__",
+        "__parameters__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__dataclass_fields__",
+        "__dataclass_params__",
+    ]
+)
+#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
+HEAP_TYPE = 1 << 9
+
+
+def _function(encoder: Encoder, function: types.FunctionType) -> None:
+    code = function.__code__
+    module = function.__globals__.get("__name__", "")
+    owner = packages.owner(module) if _is_of(code, module) else None
+    if owner is not None and packages.resolve(module, code.co_qualname) is function:
+        encoder.named(owner, module, code.co_qualname)
+        return
+    encoder.number(function)
+    if owner is None:
+        encoder.emit("function")
+        _code(encoder, code)
+        _globals(encoder, function)
+        for name, value in sorted(vars(function).items()):
+            # `functools.wraps` leaves the wrapped function here, where nothing but introspection looks.
+            if name != "__wrapped__":
+                encoder.text("attribute", name)
+                encoder.member(f".{name}", value)
+    else:
+        # Made while installed code ran: the code is known by version, what it holds is not.
+        encoder.named(owner, module, code.co_qualname)
+        _code(encoder, code)
+    encoder.member(".__defaults__", function.__defaults__)
+    encoder.member(
+        ".__kwdefaults__", function.__kwdefaults__ and dict(sorted(function.__kwdefaults__.items()))
+    )
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        encoder.member(f".{name}", cell)
+
+
+def _is_of(code: types.CodeType, module: str) -> bool:
+    """Whether a code object was compiled from its module's file, rather than executed into its namespace."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return code.co_filename == file or code.co_filename.startswith("<frozen ")
+
+
+def _code(encoder: Encoder, code: types.CodeType) -> None:
+    body = bytecode.body(code)
+    encoder.emit("code", struct.pack(f">{len(body.instructions)}q", *body.instructions))
+    encoder.value(body.header)
+    encoder.value(tuple(body.constants))
+
+
+def _cell(encoder: Encoder, cell: types.CellType) -> None:
+    try:
+        content = cell.cell_contents
+    except ValueError:
+        encoder.emit("empty cell")
+        return
+    encoder.value(content)
+
+
+def _globals(encoder: Encoder, function: types.FunctionType) -> None:
+    """The globals that a function refers to, by value."""
+    used = bytecode.references(function.__code__)
+    written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
+    if written:
+        raise encoder.refuse(
+            "carries-state",
+            f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
+        )
+    namespace, builtins = function.__globals__, vars(sys.modules["builtins"])
+    for name in sorted(used.globals):
+        encoder.text("global", name)
+        if name in namespace:
+            encoder.path.append(f" -> {name}")
+            _reached(encoder, namespace[name], name, used)
+            encoder.path.pop()
+        elif name in builtins:
+            if name in DYNAMIC:
+                raise encoder.refuse(
+                    "dynamic", f"calls {name}(), which reaches names that cannot be seen in its code"
+                )
+            encoder.text("builtin", name)
+        else:
+            encoder.emit("unbound")
+    for name, level, names in sorted(used.imports):
+        _imported(encoder, namespace, (name, level, names), used)
+
+
+def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References) -> None:
+    """A value that code names. Of a user's module, only the attributes that the code can take count."""
+    if not isinstance(value, types.ModuleType) or packages.owner(value.__name__) is not None:
+        encoder.value(value)
+    elif name in used.bare:
+        raise encoder.refuse(
+            "module-as-value", f"uses the module {value.__name__} as a value; name the attributes instead"
+        )
+    elif id(value) in encoder.open:
+        encoder.emit("inside", value.__name__.encode())
+    else:
+        encoder.open[id(value)] = len(encoder.open)
+        encoder.emit("module")
+        for attribute in sorted((used.names | {"__getattr__"}) & vars(value).keys()):
+            encoder.text("attribute", attribute)
+            encoder.path.append(f".{attribute}")
+            _reached(encoder, vars(value)[attribute], attribute, used)
+            encoder.path.pop()
+        del encoder.open[id(value)]
+
+
+def _imported(
+    encoder: Encoder,
+    namespace: dict[str, Any],
+    statement: tuple[str, int, tuple[str, ...]],
+    used: bytecode.References,
+) -> None:
+    """An import statement inside a function: the user's modules are imported now, as the function would."""
+    name, level, names = statement
+    package = namespace.get("__package__") or ""
+    full = importlib.util.resolve_name("." * level + name, package) if level else name
+    encoder.text("import", full, *names)
+    owner = packages.owner(full)
+    if owner is not None:
+        encoder.named(owner, full, "")
+        return
+    try:
+        module = importlib.import_module(full)
+    except Exception as error:
+        raise encoder.refuse("import", f"imports {full}, which fails: {error}") from None
+    if not names:
+        module = sys.modules[full.partition(".")[0]]
+        if used.imported_as & used.bare:
+            raise encoder.refuse(
+                "module-as-value", f"uses the module {full} as a value; name the attributes instead"
+            )
+        _reached(encoder, module, "", used)
+    for each in names:
+        encoder.text("from", each)
+        if each not in vars(module):
+            raise encoder.refuse("import", f"imports {each} from {full}, where it is not")
+        _reached(encoder, vars(module)[each], each, used)
+
+
+def _class(encoder: Encoder, cls: type) -> None:
+    module, qualname = cls.__module__, cls.__qualname__
+    owner = packages.owner(module) if isinstance(module, str) else None
+    if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
+        encoder.named(owner, module, qualname)
+        return
+    encoder.number(cls)
+    encoder.text("class", qualname)
+    encoder.member(".__class__", type(cls))
+    encoder.member(".__bases__", cls.__bases__)
+    for name, value in sorted(vars(cls).items()):
+        if name not in CLASS_SKIPPED:
+            encoder.text("attribute", name)
+            encoder.member(f".{name}", value)
+
+
+def _method(encoder: Encoder, method: types.MethodType) -> None:
+    encoder.emit("method")
+    encoder.member(".__func__", method.__func__)
+    encoder.member(".__self__", method.__self__)
+
+
+def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
+    bound = function.__self__
+    if bound is not None and not isinstance(bound, types.ModuleType):
+        encoder.text("bound builtin", function.__name__)
+        encoder.member(".__self__", bound)
+        return
+    module = function.__module__ or (bound.__name__ if bound is not None else "")
+    owner = packages.owner(module)
+    if owner is None:
+        raise encoder.refuse(
+            "opaque", f"is compiled code ({module}.{function.__name__}) that no installed package owns"
+        )
+    encoder.named(owner, module, function.__qualname__)
+
+
+def _descriptor(encoder: Encoder, value: Any) -> None:
+    encoder.text("descriptor", value.__name__)
+    encoder.member(".__objclass__", value.__objclass__)
+
+
+def _partial(encoder: Encoder, value: functools.partial[Any]) -> None:
+    encoder.emit("partial")
+    encoder.member(".func", value.func)
+    encoder.member(".args", value.args)
+    encoder.member(".keywords", value.keywords)
+
+
+def _parts(tag: str, *names: str) -> Callable[[Encoder, Any], None]:
+    def encode(encoder: Encoder, value: Any) -> None:
+        encoder.emit(tag)
+        for name in names:
+            encoder.member(f".{name}", getattr(value, name))
+
+    return encode
+
+
+def _module(encoder: Encoder, module: types.ModuleType) -> None:
+    owner = packages.owner(module.__name__)
+    if owner is None:
+        raise encoder.refuse(
+            "module-as-value", f"is the module {module.__name__}: what is used of it is unseen"
+        )
+    encoder.named(owner, module.__name__, "")
+
+
+def _proxy(encoder: Encoder, value: Any) -> None:
+    encoder.emit("mapping proxy")
+    encoder.value(dict(value))
+
+
+CODE_HANDLERS: dict[type, Handler] = {
+    range: _parts("range", "start", "stop", "step"),
+    slice: _parts("slice", "start", "stop", "step"),
+    types.FunctionType: _function,
+    types.CodeType: _code,
+    types.CellType: _cell,
+    types.MethodType: _method,
+    types.BuiltinFunctionType: _builtin,
+    types.MethodDescriptorType: _descriptor,
+    types.WrapperDescriptorType: _descriptor,
+    types.ClassMethodDescriptorType: _descriptor,
+    types.GetSetDescriptorType: _descriptor,
+    types.MemberDescriptorType: _descriptor,
+    types.MethodWrapperType: _parts("method wrapper", "__name__", "__self__"),
+    types.MappingProxyType: _proxy,
+    functools.partial: _partial,
+    functools.partialmethod: _partial,
+    property: _parts("property", "fget", "fset", "fdel"),
+    functools.cached_property: _parts("cached property", "func", "attrname"),
+    classmethod: _parts("classmethod", "__func__"),
+    staticmethod: _parts("staticmethod", "__func__"),
+    type(functools.lru_cache(abs)): _parts("lru_cache", "__wrapped__"),
+    re.Pattern: _parts("pattern", "pattern", "flags"),
+}
+CODE_FAMILIES: dict[type, Handler] = {type: _class, types.ModuleType: _module}

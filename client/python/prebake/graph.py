@@ -1,0 +1,153 @@
+"""A pipeline as a graph of operators: what the daemon identifies and explains it by.
+
+The result is the protobuf JSON of `prebake.v1.Graph`: a source, then one operator for each transform.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import inspect
+import json
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prebake import bytecode, packages
+from prebake.code import identify
+
+#: The version of the graph message that this module writes.
+GRAPH_VERSION = 1
+#: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
+TEXT_MAX = 200
+LIST_MAX = 16
+
+Json = dict[str, Any]
+
+
+def of_files(transforms: Sequence[Callable[..., Any]], path_ignored: bool) -> str:
+    """The graph of a chain of transforms over files. Raises `Refused` if a transform cannot be known."""
+    source = {"files": {"pathIgnored": path_ignored}}
+    operators = [_source("files", source)]
+    for i, transform in enumerate(transforms, start=1):
+        operators.append(_operator(str(i), transform, f"transform {i} ({_name(transform)})"))
+    return _graph(operators)
+
+
+def of_call(function: Callable[..., Any]) -> str:
+    """The graph of one function over its arguments. Raises `Refused` if the function cannot be known."""
+    return _graph([_source("arguments", {"arguments": True}), _operator("1", function, _name(function))])
+
+
+def _graph(operators: list[Json]) -> str:
+    for before, operator in zip(operators, operators[1:], strict=False):
+        operator["inputs"] = [{"operator": before["id"]}]
+    return json.dumps({"version": GRAPH_VERSION, "operators": operators, "output": operators[-1]["id"]})
+
+
+def _source(name: str, source: Json) -> Json:
+    return {"id": "0", "name": name, "source": source, "determinism": {"deterministic": True}}
+
+
+def _operator(identifier: str, transform: Callable[..., Any], called: str) -> Json:
+    identity = identify(transform, called)
+    params = {
+        name: value for name, member in _params(transform).items() if (value := _value(member)) is not None
+    }
+    params["packages"] = {"map": {"entries": {k: {"text": v} for k, v in identity.packages.items()}}}
+    return {
+        "id": identifier,
+        "name": _name(transform),
+        "version": _version(transform),
+        "params": params,
+        "codeDigest": base64.b64encode(identity.digest).decode(),
+        "determinism": {"deterministic": True},
+        "location": _location(transform),
+    }
+
+
+def _bare(transform: Any) -> Any:
+    """The function or class behind a partial, a method or an instance."""
+    while isinstance(transform, functools.partial):
+        transform = transform.func
+    if isinstance(transform, types.MethodType):
+        return transform.__func__
+    return transform if hasattr(transform, "__qualname__") else type(transform)
+
+
+def _module(bare: Any) -> str:
+    module = getattr(bare, "__module__", None) or ""
+    # A spawned child knows its parent's script under another name.
+    return "__main__" if module in packages.SCRIPTS else module
+
+
+def _name(transform: Any) -> str:
+    bare = _bare(transform)
+    return f"{_module(bare)}.{bare.__qualname__}".lstrip(".")
+
+
+def _version(transform: Any) -> str:
+    owner = packages.owner(_module(_bare(transform)))
+    interpreter = sys.implementation.cache_tag or ""
+    return f"{owner.name} {owner.version}, {interpreter}" if owner is not None else interpreter
+
+
+def _location(transform: Any) -> str:
+    bare = _bare(transform)
+    bare = vars(bare).get("__call__") if isinstance(bare, type) else inspect.unwrap(bare)
+    code = getattr(bare, "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
+
+
+def _params(transform: Any) -> dict[str, Any]:
+    """What a person would call its parameters: bound arguments, fields, defaults, constants it names."""
+    if isinstance(transform, functools.partial):
+        bound = {f"[{i}]": value for i, value in enumerate(transform.args)}
+        return _params(transform.func) | bound | dict(transform.keywords)
+    if isinstance(transform, types.MethodType):
+        return _params(transform.__self__) | _params(transform.__func__)
+    if isinstance(transform, types.FunctionType):
+        return _function_params(transform)
+    fields = getattr(transform, "__dict__", {})
+    return {name: value for name, value in fields.items() if not isinstance(transform, type)}
+
+
+def _function_params(function: types.FunctionType) -> dict[str, Any]:
+    code = function.__code__
+    named = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    params = dict(zip(named[len(named) - len(defaults) :], defaults, strict=True))
+    params |= function.__kwdefaults__ or {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            params[name] = cell.cell_contents
+        except ValueError:
+            continue
+    used = bytecode.references(code).globals
+    return params | {name: function.__globals__[name] for name in used if name in function.__globals__}
+
+
+def _value(value: Any) -> Json | None:
+    """A simple value as `prebake.v1.Value`; None for what is not one."""
+    kind = type(value)
+    if value is None:
+        return {"null": True}
+    if kind is bool:
+        return {"boolean": value}
+    if kind is int and -(1 << 63) <= value < 1 << 63:
+        return {"integer": str(value)}
+    if kind is float:
+        return {"real": value if value - value == 0 else _unreal(value)}
+    if kind is str and len(value) <= TEXT_MAX and value.isprintable():
+        return {"text": value}
+    if kind in (list, tuple) and len(value) <= LIST_MAX:
+        members = [_value(member) for member in value]
+        return None if None in members else {"list": {"values": members}}
+    return None
+
+
+def _unreal(value: float) -> str:
+    """Infinities and NaN as protobuf JSON writes them."""
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,172 @@
+"""Fingerprints of instances: their class, then the fields they hold.
+
+An object whose class is written in Python is its fields. One that keeps state where Python cannot see it
+(written in C) is taken apart by the protocol that `copy` and `pickle` use, into values that are fingerprinted
+in turn; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import sys
+import types
+from pathlib import PurePath
+from typing import Any
+
+from prebake import packages
+from prebake.encoder import Encoder
+
+#: Random generators by class: their state changes as they are used.
+RANDOM_CLASSES = frozenset(
+    [
+        "random.Random",
+        "random.SystemRandom",
+        "numpy.random._generator.Generator",
+        "numpy.random.mtrand.RandomState",
+        "torch._C.Generator",
+        "prebake.marks.Random",
+    ]
+)
+#: Bytes of a bare object, and of one field.
+_HEADER, _FIELD = object.__basicsize__, 8
+#: Builtin containers and scalars that a class may extend: their content is written beside the fields.
+_CONTENTS = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, float, complex)
+
+
+def encode(encoder: Encoder, value: Any) -> None:
+    """Any instance that is not of a builtin type."""
+    cls = type(value)
+    if cls is object:
+        raise encoder.refuse("opaque", "is a bare object(), which equals nothing but itself")
+    if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES:
+        raise encoder.refuse(
+            "random", f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
+        )
+    if _array(encoder, value):
+        return
+    if isinstance(value, enum.Enum):
+        encoder.text("enum", value.name)
+        encoder.member(".__class__", cls)
+        encoder.member(".value", value._value_)
+    elif isinstance(value, PurePath):
+        encoder.text("path", str(value))
+        encoder.member(".__class__", cls)
+    elif not _exported(encoder, value):
+        _instance(encoder, value)
+
+
+def _instance(encoder: Encoder, value: Any) -> None:
+    cls = type(value)
+    content = next((base for base in _CONTENTS if isinstance(value, base)), None)
+    installed = packages.owner(cls.__module__) is not None
+    if content is None and (_hides_state(cls) or installed and _says_its_state(cls)):
+        _taken_apart(encoder, value)
+        return
+    if not installed and _says_its_state(cls):
+        # An object that refuses to be copied says that it is more than its fields.
+        _reduced(encoder, value)
+    encoder.number(value)
+    encoder.emit("instance")
+    encoder.member(".__class__", cls)
+    if content is not None:
+        encoder.value(content(value))
+    for name, field in sorted(_fields(value).items()):
+        encoder.text("field", name)
+        encoder.member(f".{name}", field)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    fields = dict(getattr(value, "__dict__", {}))
+    for cls in type(value).__mro__:
+        for name, descriptor in vars(cls).items():
+            if isinstance(descriptor, types.MemberDescriptorType):
+                try:
+                    fields[f"{cls.__qualname__}.{name}"] = descriptor.__get__(value)
+                except AttributeError:
+                    continue
+    return fields
+
+
+def _hides_state(cls: type) -> bool:
+    """Whether instances hold more bytes than the fields Python can see."""
+    seen = _HEADER + _FIELD * (cls.__dictoffset__ > 0) + _FIELD * (cls.__weakrefoffset__ > 0)
+    for each in cls.__mro__:
+        seen += _FIELD * sum(
+            isinstance(descriptor, types.MemberDescriptorType) for descriptor in vars(each).values()
+        )
+    return cls.__basicsize__ > seen
+
+
+def _says_its_state(cls: type) -> bool:
+    if cls in copyreg.dispatch_table:
+        return True
+    names = ("__reduce__", "__reduce_ex__", "__getstate__")
+    return any(getattr(cls, name, None) is not getattr(object, name, None) for name in names)
+
+
+def _reduced(encoder: Encoder, value: Any) -> Any:
+    try:
+        reducer = copyreg.dispatch_table.get(type(value))
+        return reducer(value) if reducer is not None else value.__reduce_ex__(4)
+    except Exception as error:
+        raise encoder.refuse(
+            "opaque", f"is a {type(value).__qualname__}, which cannot be taken apart: {error}"
+        ) from None
+
+
+def _taken_apart(encoder: Encoder, value: Any) -> None:
+    parts = _reduced(encoder, value)
+    if isinstance(parts, str):
+        _global(encoder, value, parts)
+        return
+    make, arguments, state, members, pairs = (*parts, None, None, None)[:5]
+    content = [make, arguments, state, members and list(members), pairs and [tuple(pair) for pair in pairs]]
+    names = (".__reduce__", ".args", ".state", ".items", ".items")
+    encoder.items("taken apart", value, zip(names, content, strict=True), len(content))
+
+
+def _exported(encoder: Encoder, value: Any) -> bool:
+    """Whether an installed module offers this very object under its own name, as `numpy.sin`."""
+    module = getattr(value, "__module__", None) or type(value).__module__
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return False
+    owner = packages.owner(module)
+    if owner is None or packages.resolve(module, name) is not value:
+        return False
+    encoder.named(owner, module, name)
+    return True
+
+
+def _global(encoder: Encoder, value: Any, name: str) -> None:
+    for module in (getattr(value, "__module__", None), type(value).__module__):
+        owner = packages.owner(module) if isinstance(module, str) else None
+        if owner is not None and packages.resolve(module, name) is value:
+            encoder.named(owner, module, name)
+            return
+    raise encoder.refuse("opaque", f"is known only as {name!r}, which no installed module holds")
+
+
+def _array(encoder: Encoder, value: Any) -> bool:
+    """Arrays and tensors: type, shape and content."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    cls = type(value)
+    if numpy is not None and cls is numpy.ndarray:
+        encoder.emit("ndarray")
+        encoder.member(".shape", value.shape)
+        encoder.member(".dtype", value.dtype)
+        if value.dtype.hasobject:
+            encoder.member("", value.tolist())
+        else:
+            encoder.emit("bytes", value.tobytes())
+        return True
+    if torch is not None and cls in (torch.Tensor, torch.nn.Parameter):
+        if value.layout is not torch.strided or value.is_quantized:
+            raise encoder.refuse("opaque", f"is a tensor of layout {value.layout}")
+        encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
+        encoder.member(".shape", tuple(value.shape))
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        encoder.emit("bytes", flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+        return True
+    return False

@@ -1,0 +1,120 @@
+"""Which code is installed, and which is the user's own.
+
+Installed code is identified by its distribution and version; the user's own code changes without a version
+and is identified by what it says. A file belongs to a distribution only if that distribution's record lists
+it, so that an editable install or a module that shadows a package counts as the user's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Owner(NamedTuple):
+    """A distribution, or Python itself, and its version."""
+
+    name: str
+    version: str
+
+
+PYTHON = Owner("python", f"{sys.implementation.cache_tag} {platform.python_version()}")
+
+#: Modules that are a script: their name says nothing, and a spawned child sees its parent's under the second
+#: name.
+SCRIPTS = frozenset({"__main__", "__mp_main__"})
+
+
+@functools.lru_cache(maxsize=4096)
+def owner(module: str) -> Owner | None:
+    """Who installed a module; None if it is the user's own, or unknown, which is treated alike."""
+    if module in SCRIPTS:
+        return None
+    top = module.partition(".")[0]
+    file = _file(module) or _file(top)
+    if file is None:
+        return PYTHON if top in sys.stdlib_module_names or top in sys.builtin_module_names else None
+    path = Path(file)
+    for root in _site_roots():
+        if path.is_relative_to(root):
+            return _distribution(root, path.relative_to(root).as_posix(), top)
+    return PYTHON if any(path.is_relative_to(root) for root in _stdlib_roots()) else None
+
+
+def resolve(module: str, qualname: str) -> Any:
+    """What a dotted name in an imported module stands for; None if nothing."""
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _file(module: str) -> str | None:
+    loaded = sys.modules.get(module)
+    if loaded is not None:
+        return getattr(loaded, "__file__", None)
+    if "." in module:
+        return None
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec is not None and spec.has_location else None
+
+
+def _site_roots() -> list[Path]:
+    """Folders on the path that hold installed distributions, innermost first."""
+    roots = {Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")}
+    return sorted(roots, key=lambda root: -len(root.parts))
+
+
+@functools.cache
+def _stdlib_roots() -> list[Path]:
+    names = ("stdlib", "platstdlib")
+    return list({Path(path) for name in names if (path := sysconfig.get_path(name))})
+
+
+class _Record(NamedTuple):
+    owner: Owner
+    record: str | None
+    tops: str
+
+
+@functools.cache
+def _records(root: Path) -> list[_Record]:
+    found = []
+    for each in importlib.metadata.distributions(path=[str(root)]):
+        name = each.metadata["Name"]
+        if name:
+            found.append(
+                _Record(
+                    Owner(canonical(name), each.version),
+                    each.read_text("RECORD"),
+                    each.read_text("top_level.txt") or "",
+                )
+            )
+    return found
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as the packaging rules normalize it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _distribution(root: Path, relative: str, top: str) -> Owner | None:
+    for each in _records(root):
+        if each.record is None:
+            # Older and system installs keep no record of files; their list of top-level names is the next
+            # best.
+            if top in each.tops.split():
+                return each.owner
+        elif each.record.startswith(f"{relative},") or f"\n{relative}," in each.record:
+            return each.owner
+    return None

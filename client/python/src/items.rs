@@ -1,0 +1,112 @@
+//! Items as Python sees them.
+
+use crate::buffer::{Parts, View};
+use crate::error::raise;
+use prebake_client::{Code, Cost};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::BTreeMap;
+
+/// Items that a job reads, each the input of one element.
+#[pyclass(module = "prebake._native", frozen)]
+pub(crate) struct Items(prebake_client::Items);
+
+impl Items {
+    pub(crate) fn new(items: prebake_client::Items) -> Items {
+        Items(items)
+    }
+}
+
+#[pymethods]
+impl Items {
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.0.len())
+    }
+
+    /// The element of item i and its layout, if it can be reached without a call.
+    #[pyo3(signature = (i, validated = false))]
+    fn get(&self, py: Python<'_>, i: usize, validated: bool) -> PyResult<Option<(View, String)>> {
+        let found = py.detach(|| self.0.get(i, validated)).map_err(raise)?;
+        Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
+    }
+
+    /// Makes progress on `wanted`: items to compute under a lease, and items to compute without storing. At most `leases`
+    /// items are leased (by default as many as are named).
+    #[pyo3(signature = (wanted, ahead, leases = None))]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        wanted: Vec<usize>,
+        ahead: Vec<usize>,
+        leases: Option<usize>,
+    ) -> PyResult<(Vec<usize>, BTreeMap<usize, String>)> {
+        let leases = leases.unwrap_or(wanted.len() + ahead.len());
+        let mut signal = None;
+        let acquired = py.detach(|| {
+            self.0.acquire(&wanted, &ahead, leases, &mut || {
+                signal = Python::attach(|py| py.check_signals()).err();
+                signal.is_some()
+            })
+        });
+        match (acquired, signal) {
+            (Err(e), Some(signal)) if e.code() == Code::Interrupted => Err(signal),
+            (acquired, _) => acquired.map(|a| (a.compute, a.bypass)).map_err(raise),
+        }
+    }
+
+    /// Hands over the element of item i; false if it is not stored. The buffers may be changed afterwards.
+    fn put(
+        &self,
+        py: Python<'_>,
+        i: usize,
+        layout: &str,
+        parts: Vec<Bound<'_, PyAny>>,
+        cpu_ns: u64,
+        io_ns: u64,
+    ) -> PyResult<bool> {
+        let parts = Parts::new(&parts)?;
+        let slices = parts.slices();
+        let cost = Cost { cpu_ns, io_ns };
+        py.detach(|| self.0.put(i, layout, &slices, cost)).map_err(raise)
+    }
+
+    /// Makes everything put so far available to other jobs.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.commit()).map_err(raise)
+    }
+
+    /// Gives leases back uncomputed.
+    fn release(&self, py: Python<'_>, items: Vec<usize>) -> PyResult<()> {
+        py.detach(|| self.0.release(&items)).map_err(raise)
+    }
+
+    /// The elements of `indices` as one buffer, their layout and number; None if one is unreachable.
+    #[pyo3(signature = (indices, validated = false))]
+    fn batch(
+        &self,
+        py: Python<'_>,
+        indices: Vec<usize>,
+        validated: bool,
+    ) -> PyResult<Option<(View, String, usize)>> {
+        let batch = py.detach(|| self.0.batch(&indices, validated)).map_err(raise)?;
+        Ok(batch.map(|b| (View::new(b.bytes), b.layout.to_string(), b.count)))
+    }
+
+    /// Checks all known inputs against the file system; how many changed.
+    fn validate(&self, py: Python<'_>) -> PyResult<usize> {
+        py.detach(|| self.0.validate()).map_err(raise)
+    }
+
+    /// What was counted in this process.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = py.detach(|| self.0.stats());
+        let dict = PyDict::new(py);
+        dict.set_item("computed", stats.computed)?;
+        dict.set_item("reused", stats.reused)?;
+        dict.set_item("followed", stats.followed)?;
+        dict.set_item("bypassed", stats.bypassed)?;
+        dict.set_item("bytes_ram", stats.bytes_ram)?;
+        dict.set_item("bytes_ssd", stats.bytes_ssd)?;
+        Ok(dict)
+    }
+}

@@ -1,0 +1,91 @@
+//! Connecting, and naming what a graph yields.
+
+use crate::error::raise;
+use crate::exit::report_at_exit;
+use crate::items::Items;
+use prebake_client::{Code, Error, Options};
+use prebake_fingerprint::Digest;
+use prebake_proto::v1::Graph;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// Connects to the daemon of a folder (by default the user's), and starts one before if there is none and `autostart`.
+#[pyfunction]
+pub(crate) fn connect(
+    py: Python<'_>,
+    folder: Option<PathBuf>,
+    name: String,
+    autostart: bool,
+) -> PyResult<Job> {
+    let module = py.import("prebake._native")?.filename();
+    let package = module.ok().and_then(|file| file.extract::<PathBuf>().ok());
+    let options = Options {
+        folder,
+        name,
+        autostart,
+        daemon: package.and_then(|file| Some(file.parent()?.join("bin/prebaked"))),
+        clock: None,
+    };
+    let job = py
+        .detach(|| prebake_client::Job::connect(options))
+        .map_err(raise)?;
+    report_at_exit(py, &job)?;
+    Ok(Job(job))
+}
+
+/// A connection. Belongs to the process that made it.
+#[pyclass(module = "prebake._native", frozen)]
+pub(crate) struct Job(prebake_client::Job);
+
+#[pymethods]
+impl Job {
+    /// Changes with each start of the daemon.
+    #[getter]
+    fn boot_id(&self) -> u64 {
+        self.0.boot_id()
+    }
+
+    /// Names the collection of a graph, given as protobuf JSON.
+    fn plan(&self, py: Python<'_>, graph_json: &str) -> PyResult<Collection> {
+        let planned = py.detach(|| {
+            let graph: Graph = serde_json::from_str(graph_json)
+                .map_err(|e| Error::new(Code::BadGraph, format!("not a graph: {e}")))?;
+            self.0.plan(graph)
+        });
+        planned.map(Collection).map_err(raise)
+    }
+}
+
+/// All entries of one subgraph.
+#[pyclass(module = "prebake._native", frozen)]
+pub(crate) struct Collection(prebake_client::Collection);
+
+#[pymethods]
+impl Collection {
+    /// The subgraph digest in hexadecimal.
+    #[getter]
+    fn digest(&self) -> String {
+        self.0.digest().to_string()
+    }
+
+    /// Why nothing of it is ever cached; empty if it is.
+    #[getter]
+    fn bypass(&self) -> &str {
+        self.0.bypass()
+    }
+
+    /// Items that are files: item i is `paths[i]`, named by its path below `root`.
+    fn files(&self, py: Python<'_>, root: PathBuf, paths: Vec<PathBuf>) -> PyResult<Items> {
+        py.detach(|| self.0.files(&root, paths))
+            .map(Items::new)
+            .map_err(raise)
+    }
+
+    /// One item: a call with a 32-byte digest of its arguments and the files and folders it reads.
+    fn call(&self, py: Python<'_>, name: &str, arguments: &[u8], paths: Vec<PathBuf>) -> PyResult<Items> {
+        let digest = Digest::try_from(arguments);
+        let digest = digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
+        let items = py.detach(|| self.0.call(name, digest, &paths));
+        items.map(Items::new).map_err(raise)
+    }
+}

@@ -1,0 +1,60 @@
+//! `prebake._native`: [`prebake_client`] for Python.
+//!
+//! Thin: arguments in, results out, errors with a code. Every call that may wait, copy or take a lock lets go of the
+//! GIL first; none of the library's locks is held while the GIL is taken.
+
+#[allow(unsafe_code)]
+mod buffer;
+mod error;
+mod exit;
+mod items;
+mod job;
+
+use crate::error::raise;
+use prebake_client::{Code, Error, Folder};
+use prebake_fingerprint::input;
+use pyo3::prelude::*;
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// BLAKE3-256 of the data in derive-key mode.
+#[pyfunction]
+fn digest(context: &str, data: &[u8]) -> Cow<'static, [u8]> {
+    blake3::derive_key(context, data).to_vec().into()
+}
+
+/// Content digest of a file.
+#[pyfunction]
+fn hash_file(py: Python<'_>, path: PathBuf) -> PyResult<Cow<'static, [u8]>> {
+    let digest = py.detach(|| File::open(&path).and_then(input::content));
+    let missing = |e| Error::new(Code::InputMissing, format!("cannot read {}: {e}", path.display()));
+    Ok(digest.map_err(missing).map_err(raise)?.0.to_vec().into())
+}
+
+/// The folder that the daemon is met in.
+#[pyfunction]
+fn folder() -> PyResult<PathBuf> {
+    Ok(Folder::resolve(None).map_err(raise)?.path().to_path_buf())
+}
+
+/// To be called in a forked child: closes what it inherited, touching no lock.
+#[pyfunction]
+fn after_fork() {
+    prebake_client::after_fork();
+}
+
+/// The native module: the Rust client under Python's buffer protocol.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::buffer::View;
+    #[pymodule_export]
+    use super::error::Error;
+    #[pymodule_export]
+    use super::items::Items;
+    #[pymodule_export]
+    use super::job::{Collection, Job, connect};
+    #[pymodule_export]
+    use super::{after_fork, digest, folder, hash_file};
+}

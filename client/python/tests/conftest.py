@@ -1,0 +1,168 @@
+"""What the tests share: fresh processes, made images, a real daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from prebake._demo_daemon import PrivateDaemon, find_daemon
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Run:
+    """Runs files in a process of its own under a random hash seed; returns what `main.py` prints."""
+
+    def run(
+        main: str, *, folder: str = "job", environment: dict[str, str] | None = None, **files: str
+    ) -> str:
+        job = tmp_path / folder
+        job.mkdir(exist_ok=True)
+        for name, text in {"main": main, **files}.items():
+            (job / f"{name}.py").write_text(text)
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": "random",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **(environment or {}),
+        }
+        done = subprocess.run(
+            [sys.executable, "main.py"], cwd=job, env=env, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> list[str]:
+    """Forty small JPEGs of one size."""
+    return make_images(tmp_path / "images", 40)
+
+
+def make_images(folder: Path, count: int) -> list[str]:
+    """Writes small JPEGs whose content differs."""
+    folder.mkdir(exist_ok=True)
+    numbers = np.random.default_rng(7)
+    paths = []
+    for i in range(count):
+        path = folder / f"{i:03}.jpg"
+        Image.fromarray(numbers.integers(0, 256, (48, 64, 3), dtype=np.uint8)).save(path, quality=90)
+        settle(path)
+        paths.append(str(path))
+    return paths
+
+
+def settle(path: Path) -> None:
+    """Makes a file look as if it had been written a while ago, so that its stat can be trusted at once."""
+    before = path.stat()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns - 10_000_000_000))
+
+
+@pytest.fixture
+def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Prebake turned off in this process."""
+    from prebake import _job
+
+    monkeypatch.setenv("PREBAKE", "off")
+    _job.native.cache_clear()
+    yield
+    _job.native.cache_clear()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without a built daemon and native module, the tests that need them are left out."""
+    try:
+        find_daemon()
+        from prebake import _native  # noqa: F401
+    except (FileNotFoundError, ImportError):
+        for item in items:
+            if "daemon" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip(reason="needs the native module and prebaked: make python"))
+
+
+@pytest.fixture
+def daemon() -> Iterator[PrivateDaemon]:
+    """A daemon over an empty cache, in a folder whose socket paths are short enough."""
+    with tempfile.TemporaryDirectory(prefix="prebake-") as folder, PrivateDaemon(Path(folder)) as running:
+        yield running
+
+
+class Job:
+    """A process that runs `job.py` on a task; see there."""
+
+    def __init__(self, cache: Path | None, count: Path, task: dict[str, Any]) -> None:
+        environment = {**os.environ, "PREBAKE_AUTOSTART": "0", "DECODES": str(count)}
+        environment |= {"PREBAKE": "off"} if cache is None else {"PREBAKE": "on", "PREBAKE_DIR": str(cache)}
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("job.py")), json.dumps(task)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for_pause(self) -> None:
+        """Until it says that it waits."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line == "paused\n", line + (self.process.stderr.read() if self.process.stderr else "")
+
+    def result(self) -> dict[str, Any]:
+        """Lets it go on and ends it; what it reports, and its stderr as `said`."""
+        out, said = self.process.communicate("\n", timeout=60)
+        assert self.process.returncode == 0, said
+        return {**json.loads(out.splitlines()[-1]), "said": said}
+
+
+class Jobs:
+    """Starts jobs on one cache and counts their decodes."""
+
+    def __init__(self, daemon: PrivateDaemon, folder: Path) -> None:
+        self.daemon = daemon
+        self._count = folder / "decodes"
+        self._uncached = folder / "uncached"
+        self._started: list[Job] = []
+
+    def start(self, files: list[str], **task: Any) -> Job:
+        """A job that uses the daemon."""
+        job = Job(self.daemon.folder / "cache", self._count, {"files": files, **task})
+        self._started.append(job)
+        return job
+
+    def run(self, files: list[str], **task: Any) -> dict[str, Any]:
+        """A job from start to end."""
+        return self.start(files, **task).result()
+
+    def uncached(self, files: list[str], **task: Any) -> dict[str, Any]:
+        """The same without Prebake."""
+        return Job(None, self._uncached, {"files": files, **task}).result()
+
+    def decodes(self) -> int:
+        """Decodes of all jobs so far, as the pipeline counts them."""
+        return self._count.stat().st_size if self._count.exists() else 0
+
+    def stop(self) -> None:
+        for job in self._started:
+            job.process.kill()
+            job.process.wait()
+
+
+@pytest.fixture
+def jobs(daemon: PrivateDaemon, tmp_path: Path) -> Iterator[Jobs]:
+    started = Jobs(daemon, tmp_path)
+    yield started
+    started.stop()

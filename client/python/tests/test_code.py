@@ -1,0 +1,207 @@
+"""Fingerprints of code: what must change them, and what must not."""
+
+import functools
+import re
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prebake
+
+Run = Callable[..., str]
+
+PRINT = "\nimport prebake\nprint(prebake.fingerprint(TARGET))\n"
+
+HELPER = """
+SIZE = 4
+def helper(x):
+    '''Helps.'''
+    return x[:SIZE]
+def transform(x, scale=2):
+    '''Transforms.'''
+    # A comment.
+    return helper(x) * scale
+TARGET = transform
+"""
+
+
+def test_the_same_in_every_process_folder_and_layout(script: Run) -> None:
+    first = script(HELPER + PRINT)
+    assert len(first) == 64
+    moved = "# moved\n\n\n" + HELPER.replace("# A comment.", "# Another, longer comment.")
+    assert first == script(moved + PRINT, folder="elsewhere")
+    redocumented = HELPER.replace("Transforms.", "Does something else.").replace("Helps.", "Serves.")
+    assert first == script(redocumented + PRINT, folder="third")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("helper(x) * scale", "helper(x) + scale"),
+        ("x[:SIZE]", "x[-SIZE:]"),
+        ("SIZE = 4", "SIZE = 5"),
+        ("scale=2", "scale=3"),
+    ],
+    ids=["body", "helper", "global", "default"],
+)
+def test_an_edit_of_what_it_does_changes_it(script: Run, old: str, new: str) -> None:
+    assert old in HELPER
+    assert script(HELPER + PRINT) != script(HELPER.replace(old, new) + PRINT)
+
+
+def test_a_helper_in_another_module_counts(script: Run) -> None:
+    main = "import prep\ndef transform(x):\n    return prep.cut(x)\nTARGET = transform" + PRINT
+    prep = "def cut(x):\n    return x[:WIDTH]\nWIDTH = 3\ndef unused():\n    return {}\n"
+    first = script(main, prep=prep.format(1))
+    assert first == script(main, prep=prep.format(2))
+    assert first != script(main, prep=prep.format(1).replace("WIDTH = 3", "WIDTH = 4"))
+
+
+def make(value: object) -> object:
+    def inner(x: object) -> tuple[object, object]:
+        return x, value
+
+    return inner
+
+
+def test_closures_partials_and_methods_are_known_by_what_they_hold() -> None:
+    same = prebake.fingerprint(make([1, "a"]))
+    assert same == prebake.fingerprint(make([1, "a"]))
+    assert same != prebake.fingerprint(make((1, "a")))
+    assert prebake.fingerprint(functools.partial(make, 1)) != prebake.fingerprint(functools.partial(make, 2))
+    assert prebake.fingerprint(Resize(3).apply) != prebake.fingerprint(Resize(4).apply)
+    assert prebake.fingerprint(Resize(3).apply) == prebake.fingerprint(Resize(3).apply)
+
+
+@dataclass
+class Resize:
+    size: int
+
+    def apply(self, x: int) -> int:
+        return x * self.size
+
+
+class Slotted:
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (0, 0.0, False, None, "0", b"0", bytearray(b"0")),
+        ([1, 2], (1, 2), {1, 2}, frozenset({1, 2}), {1: 2}),
+        (("ab", "c"), ("a", "bc"), ("abc",), (("ab", "c"),)),
+        ([[1], [2]], [[1, 2]], [1, [2]]),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}),
+        (np.arange(6), np.arange(6, dtype=np.int32), np.arange(6).reshape(2, 3), np.arange(6).reshape(3, 2)),
+        (re.compile("a"), re.compile("a", re.I), re.compile("b")),
+        (Resize(1), Resize(2), Slotted(1), Slotted(2)),
+        (range(3), range(4), slice(3), slice(4)),
+        (10**30, -(10**30), 10**30 + 1, float(10**30)),
+        (0.0, -0.0, float("nan"), float("inf"), 0j),
+        (np.sin, np.cos, np.float32, np.dtype("f4")),
+        ("a".join, "b".join, str.join, str.lower),
+    ],
+)
+def test_values_that_differ_have_different_fingerprints(values: tuple[object, ...]) -> None:
+    assert len({prebake.fingerprint(value) for value in values}) == len(values)
+
+
+def test_cycles_and_shared_parts_end() -> None:
+    loop: list[object] = [1]
+    loop.append(loop)
+    other: list[object] = [2]
+    other.append(other)
+    assert prebake.fingerprint(loop) != prebake.fingerprint(other)
+    shared = [1]
+    assert prebake.fingerprint([shared, shared]) == prebake.fingerprint([[1], [1]])
+
+
+def writes_global(x: int) -> int:
+    global _last
+    _last = x
+    return x
+
+
+_last = 0
+
+
+def counter() -> object:
+    count = 0
+
+    def count_up(x: int) -> int:
+        nonlocal count
+        count += 1
+        return x + count
+
+    return count_up
+
+
+def reads_dynamically(x: int) -> int:
+    return globals()["_last"] + x
+
+
+def draws(x: float) -> float:
+    import random
+
+    return x + random.random()
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (writes_global, "carries-state"),
+        (counter(), "carries-state"),
+        (reads_dynamically, "dynamic"),
+        (draws, "random"),
+        (np.random.default_rng(0), "random"),
+        (prebake.random(abs), "random"),
+        (threading.Lock(), "opaque"),
+        (object(), "opaque"),
+        ((i for i in range(3)), "opaque"),
+    ],
+)
+def test_what_cannot_be_known_is_refused(value: object, code: str) -> None:
+    with pytest.raises(prebake.Refused) as refused:
+        prebake.fingerprint({"table": [value]})
+    assert refused.value.code == code
+    assert "it['table'][0]" in str(refused.value)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(prebake.Refused) as refused:
+        prebake.fingerprint(deep)
+    assert refused.value.code == "too-deep"
+
+
+def test_installed_code_is_known_by_version_and_shadowing_code_by_content(
+    script: Run, tmp_path: Path
+) -> None:
+    site = tmp_path / "site-packages"
+    info = site / "pack-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "pack.py").write_text("def f(x):\n    return x + 1\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Pack\nVersion: 1.0\n")
+    (info / "RECORD").write_text("pack.py,,\npack-1.0.dist-info/METADATA,,\n")
+    path = {"PYTHONPATH": f"{site}:{':'.join(p for p in sys.path if p)}"}
+    main = "import pack\ndef g(x):\n    return pack.f(x)\nTARGET = g" + PRINT
+    first = script(main, environment=path)
+    (site / "pack.py").write_text("def f(x):\n    return x + 2\n")
+    assert first == script(main, environment=path)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Pack\nVersion: 1.1\n")
+    second = script(main, environment=path)
+    assert first != second
+    own = script(main, environment=path, pack="def f(x):\n    return x + 2\n")
+    assert own not in (first, second)
+    assert own != script(main, environment=path, pack="def f(x):\n    return x + 3\n")

@@ -1,0 +1,207 @@
+"""Values come back exactly as they were, or are refused."""
+
+import random
+import string
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from prebake import Refused, values
+
+
+def round_trip(value: Any) -> Any:
+    layout, parts = values.encode(value)
+    element = bytearray(b"".join(bytes(memoryview(part).cast("B")) for part in parts))
+    return values.decode(layout, element)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in type, content, order of keys, and memory order."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        strides = [s for s, n in zip(a.strides, a.shape, strict=True) if n > 1]
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and a.tobytes() == b.tobytes()
+            and (not a.size or strides == [s for s, n in zip(b.strides, b.shape, strict=True) if n > 1])
+        )
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, float):
+        return struct.pack("d", a) == struct.pack("d", b)
+    if isinstance(a, Image.Image):
+        return (a.mode, a.size, a.tobytes()) == (b.mode, b.size, b.tobytes()) and same(a.info, b.info)
+    return a == b
+
+
+DTYPES = [
+    "|u1",
+    "|i1",
+    "|b1",
+    "<i2",
+    ">i4",
+    "<u8",
+    "<f2",
+    "<f4",
+    ">f8",
+    "<c16",
+    "<M8[ns]",
+    "<m8[s]",
+    "|S5",
+    "<U3",
+]
+
+
+def some_array(numbers: random.Random) -> np.ndarray:
+    dtype = np.dtype(numbers.choice(DTYPES))
+    shape = tuple(numbers.randint(0, 5) for _ in range(numbers.randint(0, 4)))
+    count = int(np.prod(shape))
+    raw = numbers.randbytes(count * dtype.itemsize)
+    if dtype.kind == "U":
+        return np.array([numbers.choice(["", "a", "日本"]) for _ in range(count)], dtype).reshape(shape)
+    if dtype.kind == "b":
+        return np.array([numbers.random() < 0.5 for _ in range(count)], dtype).reshape(shape)
+    array = np.frombuffer(raw, dtype).reshape(shape).copy()
+    return array.transpose(numbers.sample(range(array.ndim), array.ndim)) if numbers.random() < 0.3 else array
+
+
+def some_value(numbers: random.Random, depth: int) -> Any:
+    kind = numbers.randint(0, 11 if depth < 4 else 8)
+    leaves = [
+        lambda: some_array(numbers),
+        lambda: numbers.randint(-(10**6), 10**6),
+        lambda: numbers.getrandbits(200) - (1 << 199),
+        lambda: struct.unpack("d", numbers.randbytes(8))[0],
+        lambda: numbers.random() < 0.5,
+        lambda: None,
+        lambda: "".join(numbers.choices(string.printable + "é日\ud800", k=numbers.randint(0, 9))),
+        lambda: numbers.randbytes(numbers.randint(0, 200)),
+        lambda: np.dtype(numbers.choice(["f4", "i8", "u1"])).type(numbers.randint(0, 100)),
+        lambda: [some_value(numbers, depth + 1) for _ in range(numbers.randint(0, 4))],
+        lambda: tuple(some_value(numbers, depth + 1) for _ in range(numbers.randint(0, 4))),
+        lambda: {
+            f"k{numbers.randint(0, 99)}": some_value(numbers, depth + 1) for _ in range(numbers.randint(0, 4))
+        },
+    ]
+    return leaves[kind]()
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_any_value_comes_back_exactly(seed: int) -> None:
+    value = some_value(random.Random(seed), 0)
+    assert same(round_trip(value), value)
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64, 0.0, -0.0, float("nan")]
+)
+def test_numbers_at_the_edges(value: Any) -> None:
+    assert same(round_trip(value), value)
+
+
+def test_the_layout_of_a_plain_array_is_what_the_daemon_reads() -> None:
+    layout, parts = values.encode(np.zeros((224, 224, 3), np.uint8))
+    assert layout == '{"dtype":"|u1","kind":"ndarray","shape":[224,224,3]}'
+    assert len(parts) == 1
+
+
+def test_a_plain_array_is_neither_copied_in_nor_out() -> None:
+    array = np.arange(12, dtype=np.int32).reshape(3, 4)
+    layout, [part] = values.encode(array)
+    assert np.shares_memory(part, array)
+    element = bytearray(array.tobytes())
+    decoded = values.decode(layout, element)
+    element[0] = 9
+    assert decoded[0, 0] == 9
+
+
+def test_leaves_are_aligned() -> None:
+    value = {"a": b"x", "b": np.arange(5.0), "c": (np.arange(3), "y", np.arange(7, dtype=np.int16))}
+    layout, parts = values.encode(value)
+    memory = np.zeros(4096, np.uint8)
+    start = -memory.ctypes.data % values.ALIGNMENT
+    element = b"".join(bytes(memoryview(part).cast("B")) for part in parts)
+    view = memory[start : start + len(element)]
+    view[:] = np.frombuffer(element, np.uint8)
+    decoded = values.decode(layout, view)
+    for array in (decoded["b"], decoded["c"][0], decoded["c"][2]):
+        assert array.ctypes.data % values.ALIGNMENT == 0
+
+
+def test_elements_side_by_side_are_one_array() -> None:
+    layout, _ = values.encode(np.zeros((2, 3), np.int16))
+    together = np.arange(24, dtype=np.int16)
+    batch = values.decode_batch(bytearray(together.tobytes()), layout, 4)
+    assert np.array_equal(batch, together.reshape(4, 2, 3))
+    assert values.decode_batch(b"", values.encode([1])[0], 0) is None
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "RGB", "RGBA", "CMYK", "I", "F"])
+def test_images(mode: str) -> None:
+    numbers = np.random.default_rng(1).integers(0, 256, (5, 13, 3), dtype=np.uint8)
+    image = Image.fromarray(numbers).convert("RGB" if mode in ("1", "LA") else "L").convert(mode)
+    image.info = {"dpi": (72, 72), "comment": b"made", "gamma": 0.5}
+    assert same(round_trip(image), image)
+
+
+class Subclass(np.ndarray):
+    pass
+
+
+class Named(dict):
+    pass
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([object()]),
+        np.zeros(3).view(Subclass),
+        np.arange(10)[::2],
+        np.arange(10)[::-1],
+        np.broadcast_to(np.arange(3), (2, 3)),
+        Named(a=1),
+        {1: 2},
+        object(),
+        {1, 2},
+        Image.new("P", (2, 2)),
+    ],
+)
+def test_what_would_not_come_back_is_refused(value: Any) -> None:
+    with pytest.raises(Refused):
+        values.encode([value])
+
+
+def test_a_value_inside_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(Refused):
+        values.encode(loop)
+
+
+def test_structured_arrays() -> None:
+    array = np.zeros(3, [("a", "<i4"), ("b", "<f8", (2,))])
+    array["a"] = [1, 2, 3]
+    assert same(round_trip(array), array)
+
+
+def test_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.int64, torch.uint8):
+        for shape in ((), (3, 4), (0, 2)):
+            tensor = (torch.rand(shape) * 5).to(dtype)
+            back = round_trip([tensor])[0]
+            assert back.dtype is tensor.dtype and back.shape == tensor.shape and torch.equal(back, tensor)
+    with pytest.raises(Refused):
+        values.encode(torch.zeros(3, requires_grad=True))
+    with pytest.raises(Refused):
+        values.encode(torch.zeros(3, 4).T)

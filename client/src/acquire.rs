@@ -1,0 +1,263 @@
+//! Getting hold of elements: located, leased to this job, or waited for.
+
+use crate::channel::DEADLINE;
+use crate::error::{Code, Error, Result};
+use crate::items::{Found, Inner, Items, Lease, State};
+use crate::location::Location;
+use crate::report::Outcome;
+use crate::session::ITEMS_MAX;
+use prebake_proto::v1::{self, AcquireRequest, AcquireResponse, answer};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+/// One wait inside the daemon. Short, so that Ctrl-C is seen soon.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// So often in a row may a located element turn out to be gone before it is computed without storing.
+const LOST_MAX: usize = 3;
+
+/// What a caller has to do to get on.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Acquired {
+    /// Items leased to it now: to be computed and put, or released. Wanted ones first.
+    pub compute: Vec<usize>,
+    /// Wanted items to compute without storing, and why.
+    pub bypass: BTreeMap<usize, String>,
+}
+
+/// The state of one call of [`Items::acquire`].
+struct Search<'a> {
+    wanted: Vec<usize>,
+    ahead: &'a [usize],
+    /// How many unknown items of `ahead` are looked at; grows while there is nothing to do.
+    window: usize,
+    leases_max: usize,
+    done: Acquired,
+    lost: HashMap<usize, usize>,
+}
+
+/// One request, and the items its answers belong to.
+struct Question {
+    wanted: Vec<usize>,
+    ahead: Vec<usize>,
+    request: AcquireRequest,
+}
+
+impl Items {
+    /// Makes progress on `wanted`. When both lists of the answer are empty, every wanted item can be read (barring
+    /// eviction in between: then call again). At most `leases_max` items are leased, of `ahead` (what the job will want
+    /// later) only if no wanted item is free. Waits while other jobs compute wanted items and there is nothing to do
+    /// ahead, asking `interrupted` every 100 ms whether to give up.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `interrupted`, `forked`.
+    pub fn acquire(
+        &self,
+        wanted: &[usize],
+        ahead: &[usize],
+        leases_max: usize,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Acquired> {
+        let inner = &*self.0;
+        inner.session.check()?;
+        let count = self.len();
+        if let Some(i) = wanted.iter().chain(ahead).find(|i| **i >= count) {
+            return Err(Error::internal(format!("item {i} of {count}")));
+        }
+        let mut seen = HashSet::new();
+        let mut search = Search {
+            wanted: wanted.iter().copied().filter(|i| seen.insert(*i)).collect(),
+            ahead,
+            window: leases_max.max(1),
+            leases_max: leases_max.max(1),
+            done: Acquired::default(),
+            lost: HashMap::new(),
+        };
+        if inner.bypass.is_empty() {
+            // Nobody can follow what lies in staging, this job no more than others.
+            self.commit()?;
+            inner.search(&mut search, interrupted)?;
+        } else {
+            let why = |i: &usize| (*i, inner.bypass.clone());
+            search.done.bypass = search.wanted.iter().map(why).collect();
+        }
+        let mut state = inner.state.lock();
+        state.tally.stats.bypassed += search.done.bypass.len() as u64;
+        inner.tell(state, true);
+        Ok(search.done)
+    }
+}
+
+impl Inner {
+    fn search(&self, search: &mut Search<'_>, interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.session.listen()?;
+        search.begin(&mut self.state.lock(), self);
+        loop {
+            self.reach(search)?;
+            let idle = search.done.compute.is_empty() && search.done.bypass.is_empty();
+            let question = self.question(search, &mut self.state.lock(), idle);
+            if question.wanted.is_empty() || !search.done.compute.is_empty() {
+                return Ok(());
+            }
+            let wait = Duration::from_millis(question.request.wait_ms.into());
+            let request = question.request.clone();
+            let call = async |mut c: v1::cache_client::CacheClient<_>| c.acquire(request).await;
+            let answer = self.session.call(wait + DEADLINE, call)?;
+            let waiting = search.learn(&question, answer, &mut self.state.lock())?;
+            search.window = search.window.saturating_mul(2);
+            self.reach(search)?;
+            let idle = search.done.compute.is_empty() && search.done.bypass.is_empty();
+            if !idle {
+                return Ok(());
+            }
+            if waiting && interrupted() {
+                return Err(Error::new(Code::Interrupted, "interrupted while waiting"));
+            }
+        }
+    }
+
+    /// Maps what is located. A wanted element whose blocks are gone has to be asked for anew.
+    fn reach(&self, search: &mut Search<'_>) -> Result<()> {
+        let located = |items: &[usize], state: &State| -> Vec<(usize, Location)> {
+            let found = items.iter().filter_map(|i| Some((*i, state.found[*i].as_ref()?)));
+            found.map(|(i, found)| (i, found.location.clone())).collect()
+        };
+        let (wanted, ahead) = {
+            let state = self.state.lock();
+            let window = &search.ahead[..search.ahead.len().min(search.leases_max)];
+            (located(&search.wanted, &state), located(window, &state))
+        };
+        // Wanted ones first, in case memory runs out.
+        let from_ssd = self.session.map(wanted.iter().map(|(_, location)| location))?
+            + self.session.map(ahead.iter().map(|(_, location)| location))?;
+        self.state.lock().tally.stats.bytes_ssd += from_ssd;
+        for (i, location) in wanted {
+            if self.session.reaches(&location) {
+                continue;
+            }
+            self.state.lock().found[i] = None;
+            let lost = search.lost.entry(i).or_default();
+            *lost += 1;
+            if *lost == LOST_MAX {
+                search.bypass(i, "its element was evicted again and again");
+            }
+        }
+        Ok(())
+    }
+
+    fn question(&self, search: &Search<'_>, state: &mut State, idle: bool) -> Question {
+        let mut wanted = search.wanted.clone();
+        wanted.retain(|i| state.found[*i].is_none() && !search.done.bypass.contains_key(i));
+        wanted.truncate(ITEMS_MAX);
+        let asked: HashSet<usize> = wanted.iter().copied().collect();
+        let unknown = search
+            .ahead
+            .iter()
+            .copied()
+            .filter(|i| state.found[*i].is_none() && !state.leases.contains_key(i) && !asked.contains(i));
+        let mut ahead: Vec<usize> = unknown.take(search.window.min(ITEMS_MAX)).collect();
+        let whole = ahead.len() < search.window.min(ITEMS_MAX);
+        // Inputs of later items are looked at when their turn comes; here only the first time.
+        let new = ahead.iter().copied();
+        let new: Vec<usize> = new.filter(|i| state.inputs.fingerprint(*i).is_none()).collect();
+        state.refresh(&new, &self.session);
+        ahead.retain(|i| state.inputs.fingerprint(*i).is_some());
+        let item = |i: &usize| v1::Item {
+            fingerprint: state
+                .inputs
+                .fingerprint(*i)
+                .map_or_else(Vec::new, |f| f.0.to_vec())
+                .into(),
+            name: state.inputs.name(*i).into_owned(),
+        };
+        let request = AcquireRequest {
+            session: self.session.id,
+            collection: self.collection,
+            wanted: wanted.iter().map(item).collect(),
+            ahead: ahead.iter().map(item).collect(),
+            leases_max: u32::try_from(search.leases_max).unwrap_or(u32::MAX),
+            // While more of `ahead` can be looked at there may be something to do, and no reason to wait.
+            wait_ms: if idle && whole { WAIT.as_millis() as u32 } else { 0 },
+            lease_ms: state.inputs.lease().as_millis() as u32,
+        };
+        Question {
+            wanted,
+            ahead,
+            request,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// Takes the fingerprints of what is wanted. Own leases are work to do: waiting for oneself would never end.
+    fn begin(&mut self, state: &mut State, inner: &Inner) {
+        let answers = state.refresh(&self.wanted, &inner.session);
+        for (i, answer) in self.wanted.clone().into_iter().zip(answers) {
+            if let Err(error) = answer {
+                self.bypass(i, &error.to_string());
+            } else if state.leases.contains_key(&i) {
+                self.done.compute.push(i);
+            }
+        }
+    }
+
+    fn bypass(&mut self, i: usize, why: &str) {
+        self.done.bypass.insert(i, why.to_owned());
+    }
+
+    /// Takes note of the answers. True if a wanted item is neither located nor ours to compute.
+    fn learn(&mut self, question: &Question, answer: AcquireResponse, state: &mut State) -> Result<bool> {
+        if answer.answers.len() != question.wanted.len() + question.ahead.len() {
+            return Err(Error::protocol("not an answer to Acquire"));
+        }
+        let items = question.wanted.iter().chain(&question.ahead);
+        let mut waiting = false;
+        for (place, (&i, one)) in items.zip(&answer.answers).enumerate() {
+            let wanted = place < question.wanted.len();
+            match &one.kind {
+                Some(answer::Kind::Hit(hit)) => state.locate(i, hit, &answer.layouts)?,
+                Some(answer::Kind::Granted(token)) => {
+                    let Some(fingerprint) = state.inputs.fingerprint(i) else {
+                        continue;
+                    };
+                    state.held.remove(&i);
+                    let lease = Lease {
+                        token: *token,
+                        fingerprint,
+                        wanted,
+                    };
+                    state.leases.insert(i, lease);
+                    self.done.compute.push(i);
+                }
+                Some(answer::Kind::Held(_)) => {
+                    state.held.insert(i);
+                    waiting |= wanted;
+                }
+                Some(answer::Kind::Bypass(_)) if wanted => {
+                    self.bypass(i, "the daemon has no memory to spare");
+                }
+                Some(answer::Kind::Bypass(_)) => {}
+                Some(answer::Kind::Free(_)) | None => waiting |= wanted,
+            }
+        }
+        Ok(waiting)
+    }
+}
+
+impl State {
+    fn locate(&mut self, i: usize, hit: &v1::Location, layouts: &[String]) -> Result<()> {
+        let text = layouts.get(hit.layout as usize);
+        let text = text.ok_or_else(|| Error::protocol("an element without a layout"))?;
+        let outcome = match self.held.remove(&i) {
+            true => Outcome::Follow,
+            false => Outcome::Hit,
+        };
+        let found = Found {
+            location: Location::try_from(hit)?,
+            layout: self.layout(text),
+            outcome,
+        };
+        self.found[i] = Some(found);
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! gRPC to the daemon, blocking.
+
+use crate::error::{Code, Error, Result};
+use crate::folder::Folder;
+use crate::raw::ClosedInChild;
+use crate::socket;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rustix::net::SocketType;
+use std::future::Future;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tonic::transport::{Channel as Transport, Endpoint, Uri};
+use tonic::{Response, Status};
+
+/// How long the daemon may take to answer, beyond the time it was asked to wait. Then the job computes without it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
+
+/// One gRPC connection and the runtime that drives it. The runtime has no threads of its own: nothing runs between
+/// calls, so nothing is lost by a `fork` between them. The connection is made once; a lost one stays lost, since the
+/// session behind it is gone too.
+pub(crate) struct Channel {
+    runtime: Runtime,
+    transport: Transport,
+    _inherited: ClosedInChild,
+}
+
+impl Channel {
+    /// # Errors
+    /// `daemon-absent` if nothing listens in the folder.
+    pub(crate) fn open(folder: &Folder) -> Result<Channel> {
+        let fd = socket::open(&folder.control_socket(), SocketType::STREAM)?;
+        let inherited = ClosedInChild::register(fd.as_fd());
+        let stream = UnixStream::from(fd);
+        stream.set_nonblocking(true).map_err(Error::internal)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Error::internal)?;
+        let once = Arc::new(Mutex::new(Some(stream)));
+        let connector = tower::service_fn(move |_: Uri| {
+            let stream = once.lock().take();
+            async move {
+                let stream = stream.ok_or(io::ErrorKind::NotConnected)?;
+                tokio::net::UnixStream::from_std(stream).map(TokioIo::new)
+            }
+        });
+        let transport = {
+            let _context = runtime.enter();
+            Endpoint::from_static("http://prebake").connect_with_connector_lazy(connector)
+        };
+        Ok(Channel {
+            runtime,
+            transport,
+            _inherited: inherited,
+        })
+    }
+
+    /// What the generated clients talk through.
+    pub(crate) fn transport(&self) -> Transport {
+        self.transport.clone()
+    }
+
+    /// Waits for a call, at most `deadline`.
+    pub(crate) fn wait<T>(
+        &self,
+        deadline: Duration,
+        call: impl Future<Output = std::result::Result<Response<T>, Status>>,
+    ) -> Result<T> {
+        self.runtime
+            .block_on(async { tokio::time::timeout(deadline, call).await })
+            .map_err(|_| Error::lost("no answer in time"))?
+            .map(Response::into_inner)
+            .map_err(|status| error(&status))
+    }
+}
+
+fn error(status: &Status) -> Error {
+    use tonic::Code as Grpc;
+    let code = match status.code() {
+        Grpc::InvalidArgument => Code::Invalid,
+        Grpc::ResourceExhausted => Code::Exhausted,
+        // tonic's own answer to a message past its size limit.
+        Grpc::OutOfRange => Code::TooLarge,
+        Grpc::Internal | Grpc::DataLoss | Grpc::PermissionDenied => Code::Internal,
+        Grpc::Unimplemented => Code::ProtocolVersion,
+        // Among the rest: a session that the daemon does not know, which is one from before its restart.
+        _ => return Error::lost(status.message()),
+    };
+    Error::new(code, status.message())
+}

@@ -1,0 +1,269 @@
+//! What a command left behind, as one element: a list of parts (JSON, the element's layout) and their
+//! bytes side by side.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+/// Permission bits that are kept.
+const MODE_MASK: u32 = 0o7777;
+
+/// One thing a command left.
+#[derive(Serialize, Deserialize, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// What it printed.
+    Stdout,
+    /// What it printed on standard error.
+    Stderr,
+    /// A file below output `output` (its place among the declared ones), with permission bits.
+    File { output: usize, path: String, mode: u32 },
+    /// A folder.
+    Folder { output: usize, path: String, mode: u32 },
+    /// A symbolic link.
+    Link {
+        output: usize,
+        path: String,
+        target: String,
+    },
+}
+
+/// The list of parts with the length of each.
+#[derive(Serialize, Deserialize)]
+pub struct Layout {
+    kind: String,
+    parts: Vec<(Part, u64)>,
+}
+
+/// Parts and their bytes.
+#[derive(Default)]
+pub struct Archive {
+    /// In the order they are written back.
+    pub parts: Vec<(Part, Vec<u8>)>,
+}
+
+/// Change times of everything below the outputs, to tell what a command wrote.
+pub struct Before(HashMap<PathBuf, (i64, i64)>);
+
+impl Before {
+    /// Looks at the outputs before the command runs.
+    pub fn look(outputs: &[PathBuf]) -> Self {
+        let mut seen = HashMap::new();
+        for output in outputs {
+            // What cannot be read now is not seen, and counts as written later.
+            let _ = walk(output, &mut |path, meta| {
+                if !meta.is_dir() {
+                    seen.insert(path.to_owned(), (meta.ctime(), meta.ctime_nsec()));
+                }
+                Ok(())
+            });
+        }
+        Self(seen)
+    }
+}
+
+impl Archive {
+    /// Reads back what the command left in its outputs.
+    ///
+    /// # Errors
+    /// Why it cannot be cached: a file that was there before and was not written may be an output of an
+    /// earlier run or not, and a replay must leave what a run would.
+    pub fn collect(&mut self, outputs: &[PathBuf], before: &Before) -> Result<(), String> {
+        for (output, root) in outputs.iter().enumerate() {
+            walk(root, &mut |path, meta| {
+                let below = path.strip_prefix(root).unwrap_or(path);
+                let name = below
+                    .to_str()
+                    .ok_or_else(|| format!("{} is not UTF-8", path.display()))?
+                    .to_owned();
+                let stamp = (meta.ctime(), meta.ctime_nsec());
+                if !meta.is_dir() && before.0.get(path) == Some(&stamp) {
+                    let path = path.display();
+                    return Err(format!(
+                        "{path} was there before and was not written: let -o hold nothing but output"
+                    ));
+                }
+                self.parts.push(part(output, name, path, meta)?);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether writing this back leaves what a run would: there is nothing else in the outputs.
+    pub fn covers(&self, outputs: &[PathBuf]) -> bool {
+        let paths: Vec<_> = self.parts.iter().filter_map(|(p, _)| p.path(outputs)).collect();
+        let known = |path: &Path| paths.iter().any(|p| p == path);
+        outputs.iter().all(|root| {
+            walk(root, &mut |path, meta| {
+                let expected = meta.is_dir() && path == root || known(path);
+                if expected { Ok(()) } else { Err(String::new()) }
+            })
+            .is_ok()
+        })
+    }
+
+    /// Writes the outputs back: each file whole or not at all.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn restore(&self, outputs: &[PathBuf]) -> Result<(), String> {
+        for (part, bytes) in &self.parts {
+            if let Some(path) = part.path(outputs) {
+                part.write(&path, bytes)
+                    .map_err(|e| format!("writing {}: {e}", path.display()))?;
+            }
+        }
+        // Folders last and inside out: one that may not be written to is filled by now.
+        for (part, _) in self.parts.iter().rev() {
+            if let (Part::Folder { mode, .. }, Some(path)) = (part, part.path(outputs)) {
+                fs::set_permissions(&path, fs::Permissions::from_mode(*mode))
+                    .map_err(|e| format!("{}: {e}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of a part that is not a file.
+    pub fn stream(&self, wanted: &Part) -> &[u8] {
+        self.parts
+            .iter()
+            .find(|(part, _)| part == wanted)
+            .map_or(&[], |(_, bytes)| bytes)
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> usize {
+        self.parts
+            .iter()
+            .filter(|(part, _)| matches!(part, Part::File { .. }))
+            .count()
+    }
+
+    /// The layout of the element.
+    pub fn layout(&self) -> String {
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            kind: &'a str,
+            parts: Vec<(&'a Part, u64)>,
+        }
+        let parts = self
+            .parts
+            .iter()
+            .map(|(part, bytes)| (part, bytes.len() as u64))
+            .collect();
+        serde_json::to_string(&Borrowed { kind: KIND, parts }).unwrap_or_default()
+    }
+
+    /// Reads an element.
+    ///
+    /// # Errors
+    /// If it is not one of ours.
+    pub fn decode(layout: &str, mut bytes: &[u8]) -> Result<Self, String> {
+        let layout: Layout = serde_json::from_str(layout).map_err(|e| e.to_string())?;
+        if layout.kind != KIND {
+            return Err(format!("{} is not what a command left", layout.kind));
+        }
+        let mut parts = Vec::new();
+        for (part, len) in layout.parts {
+            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            let (this, rest) = bytes.split_at_checked(len).ok_or("the element is too short")?;
+            bytes = rest;
+            parts.push((part, this.to_vec()));
+        }
+        Ok(Self { parts })
+    }
+}
+
+/// Marks layouts of this kind.
+const KIND: &str = "run";
+
+impl Part {
+    fn path(&self, outputs: &[PathBuf]) -> Option<PathBuf> {
+        let (Self::File { output, path, .. }
+        | Self::Folder { output, path, .. }
+        | Self::Link { output, path, .. }) = self
+        else {
+            return None;
+        };
+        let root = outputs.get(*output)?;
+        Some(if path.is_empty() {
+            root.clone()
+        } else {
+            root.join(path)
+        })
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let temporary = path.with_file_name(format!(".prebake-{}", std::process::id()));
+        match self {
+            Self::File { mode, .. } => {
+                fs::write(&temporary, bytes)?;
+                fs::set_permissions(&temporary, fs::Permissions::from_mode(*mode))?;
+                fs::rename(temporary, path)
+            }
+            Self::Link { target, .. } => {
+                symlink(target, &temporary)?;
+                fs::rename(temporary, path)
+            }
+            Self::Folder { .. } => fs::create_dir_all(path),
+            Self::Stdout | Self::Stderr => Ok(()),
+        }
+    }
+}
+
+fn part(output: usize, path: String, at: &Path, meta: &fs::Metadata) -> Result<(Part, Vec<u8>), String> {
+    let failed = |e: io::Error| format!("{}: {e}", at.display());
+    let mode = meta.mode() & MODE_MASK;
+    if meta.is_dir() {
+        Ok((Part::Folder { output, path, mode }, Vec::new()))
+    } else if meta.is_symlink() {
+        let target = fs::read_link(at).map_err(failed)?;
+        let target = target
+            .to_str()
+            .ok_or_else(|| format!("{} is not UTF-8", target.display()))?;
+        Ok((
+            Part::Link {
+                output,
+                path,
+                target: target.to_owned(),
+            },
+            Vec::new(),
+        ))
+    } else if meta.is_file() {
+        Ok((Part::File { output, path, mode }, fs::read(at).map_err(failed)?))
+    } else {
+        Err(format!("{} is neither file, folder nor link", at.display()))
+    }
+}
+
+type Visit<'a> = &'a mut dyn FnMut(&Path, &fs::Metadata) -> Result<(), String>;
+
+/// Visits a path and all below it, parents first, by name. A path that is not there is nothing to visit.
+fn walk(root: &Path, visit: Visit<'_>) -> Result<(), String> {
+    let mut pending = vec![root.to_owned()];
+    while let Some(path) = pending.pop() {
+        let failed = |e: io::Error| format!("{}: {e}", path.display());
+        let meta = match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && path == root => return Ok(()),
+            meta => meta.map_err(failed)?,
+        };
+        visit(&path, &meta)?;
+        if meta.is_dir() {
+            let mut below = Vec::new();
+            for entry in fs::read_dir(&path).map_err(failed)? {
+                below.push(entry.map_err(failed)?.path());
+            }
+            below.sort_unstable_by(|a, b| b.cmp(a));
+            pending.append(&mut below);
+        }
+    }
+    Ok(())
+}

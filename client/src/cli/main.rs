@@ -1,0 +1,83 @@
+//! `prebake`: what a person types.
+
+mod archive;
+mod command;
+mod graphs;
+mod identity;
+mod programs;
+mod run;
+mod status;
+
+use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode};
+
+/// Computes a preprocessing step once and serves it to every job on this machine.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// Folder to meet the daemon in.
+    #[arg(long, env = "PREBAKE_DIR", global = true)]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run the daemon in the foreground; further arguments are its own (see `prebaked --help`).
+    Serve {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run a command, or replay what it did the last time on the same inputs.
+    Run(run::Arguments),
+    /// Show what was saved, per job and per pipeline.
+    Status {
+        /// One JSON object instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Drop what is cheapest to compute again until the disk holds no more than so many bytes.
+    Gc {
+        /// Bytes that may stay: a number, or with K, M, G (powers of 1024).
+        #[arg(long, default_value = "0")]
+        to: String,
+    },
+    /// Four jobs sharing one preprocessing; further arguments are the demo's own.
+    Demo {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Print the digest of a graph.
+    Fingerprint {
+        /// Protobuf JSON of prebake.v1.Graph.
+        file: PathBuf,
+    },
+    /// Print how two graphs differ. Exits with 1 if they do.
+    Diff {
+        /// Protobuf JSON of prebake.v1.Graph.
+        a: PathBuf,
+        /// Protobuf JSON of prebake.v1.Graph.
+        b: PathBuf,
+    },
+}
+
+/// What a verb returns: an exit code, or what to tell the user.
+type Outcome = Result<ExitCode, String>;
+
+fn main() -> ExitCode {
+    let Cli { dir, verb } = Cli::parse();
+    let outcome = match verb {
+        Verb::Serve { arguments } => programs::serve(dir.as_deref(), &arguments),
+        Verb::Run(arguments) => run::run(dir, arguments),
+        Verb::Status { json } => status::status(dir.as_deref(), json),
+        Verb::Gc { to } => status::gc(dir.as_deref(), &to),
+        Verb::Demo { arguments } => programs::demo(&arguments),
+        Verb::Fingerprint { file } => graphs::fingerprint(&file),
+        Verb::Diff { a, b } => graphs::diff(&a, &b),
+    };
+    outcome.unwrap_or_else(|message| {
+        eprintln!("prebake: {message}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,95 @@
+//! All entries of one subgraph, as a job sees them.
+
+use crate::error::{Error, Result};
+use crate::inputs::Inputs;
+use crate::items::Items;
+use crate::session::Session;
+use prebake_fingerprint::Digest;
+use prebake_proto::v1::{Graph, PlanResponse, source};
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+/// What a graph's output is called in the daemon: the place of its entries.
+pub struct Collection {
+    session: Arc<Session>,
+    id: u64,
+    digest: Digest,
+    bypass: String,
+    entries: u64,
+    path_ignored: bool,
+}
+
+impl Collection {
+    pub(crate) fn new(session: Arc<Session>, graph: &Graph, plan: PlanResponse) -> Result<Collection> {
+        let digest = Digest::try_from(plan.subgraph_digest.as_ref())
+            .map_err(|_| Error::protocol("not a digest in the answer to Plan"))?;
+        let sources = graph
+            .operators
+            .iter()
+            .filter_map(|o| o.source.as_ref()?.kind.as_ref());
+        let path_ignored = sources
+            .filter_map(|kind| match kind {
+                source::Kind::Files(files) => Some(files.path_ignored),
+                _ => None,
+            })
+            .any(|ignored| ignored);
+        Ok(Collection {
+            session,
+            id: plan.collection,
+            digest,
+            bypass: plan.bypass,
+            entries: plan.entries,
+            path_ignored,
+        })
+    }
+
+    /// The subgraph digest.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Why nothing of it is ever cached; empty if it is.
+    #[must_use]
+    pub fn bypass(&self) -> &str {
+        &self.bypass
+    }
+
+    /// Entries that were there when it was planned.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Items that are files: item i is `paths[i]`, named by its path below `root`. Nothing is read yet.
+    ///
+    /// # Errors
+    /// `internal` if a relative path cannot be resolved.
+    pub fn files(&self, root: &Path, paths: Vec<PathBuf>) -> Result<Items> {
+        let mut paths = paths;
+        for path in paths.iter_mut().filter(|path| !path.is_absolute()) {
+            *path = resolve(path)?;
+        }
+        let inputs = Inputs::files(resolve(root)?, paths, self.path_ignored);
+        Ok(self.items(inputs))
+    }
+
+    /// One item: a call that people call `name`, with a digest of its arguments and the files and folders it reads.
+    ///
+    /// # Errors
+    /// `internal` if a relative path cannot be resolved.
+    pub fn call(&self, name: &str, arguments: Digest, paths: &[PathBuf]) -> Result<Items> {
+        let roots = paths.iter().map(|path| resolve(path)).collect::<Result<_>>()?;
+        Ok(self.items(Inputs::call(name.to_owned(), arguments, roots)))
+    }
+
+    fn items(&self, inputs: Inputs) -> Items {
+        let session = Arc::clone(&self.session);
+        Items::new(session, self.id, self.bypass.clone(), inputs)
+    }
+}
+
+/// The job may change its working directory later.
+fn resolve(path: &Path) -> Result<PathBuf> {
+    absolute(path).map_err(|e| Error::internal(format!("cannot resolve {}: {e}", path.display())))
+}

@@ -1,0 +1,180 @@
+//! Content digests of files, read as seldom as can be.
+
+use crate::clock::Clock;
+use crate::error::{Code, Error, Result};
+use prebake_fingerprint::stat::is_racy;
+use prebake_fingerprint::{Digest, FileStat, input};
+use rustix::fs::{FileType, Stat, fstat, stat};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// A file that changes while it is read is read again so often before it is given up.
+const ATTEMPTS: usize = 3;
+
+/// Content digests by stat, shared with other jobs.
+pub(crate) trait Memo {
+    /// One answer for each stat.
+    fn ask(&self, stats: &[FileStat]) -> Vec<Option<Digest>>;
+    /// Only of files that were not racy when they were read.
+    fn remember(&self, known: &[(FileStat, Digest)]);
+}
+
+/// A file's content as of a stat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) stat: FileStat,
+    pub(crate) digest: Digest,
+    /// It was modified too recently to tell a later edit by its stat: not to be trusted again without reading.
+    pub(crate) racy: bool,
+}
+
+/// What the kernel says of a regular file, symbolic links followed.
+///
+/// # Errors
+/// `input-missing` if there is none.
+pub(crate) fn observe(path: &Path) -> Result<FileStat> {
+    let found = stat(path).map_err(|e| missing(path, e))?;
+    regular(path, &found)
+}
+
+/// Digests of the files, in order: from the memo where it knows them, else by reading. Each fails by itself.
+pub(crate) fn contents<'a>(
+    paths: impl Iterator<Item = &'a Path>,
+    memo: &dyn Memo,
+    clock: &dyn Clock,
+) -> Vec<Result<Content>> {
+    let paths: Vec<&Path> = paths.collect();
+    let now = clock.wall_ns();
+    let observed: Vec<Result<FileStat>> = paths.iter().map(|path| observe(path)).collect();
+    let settled: Vec<FileStat> = observed
+        .iter()
+        .filter_map(|o| o.as_ref().ok().filter(|stat| !is_racy(stat, now)).copied())
+        .collect();
+    let mut answers = match settled.as_slice() {
+        [] => Vec::new(),
+        stats => memo.ask(stats),
+    }
+    .into_iter();
+    let mut learned = Vec::new();
+    let contents = paths
+        .into_iter()
+        .zip(observed)
+        .map(|(path, observed)| {
+            let stat = observed?;
+            let known = match is_racy(&stat, now) {
+                true => None,
+                false => answers.next().flatten(),
+            };
+            if let Some(digest) = known {
+                let racy = false;
+                return Ok(Content { stat, digest, racy });
+            }
+            let content = read(path, clock)?;
+            if !content.racy {
+                learned.push((content.stat, content.digest));
+            }
+            Ok(content)
+        })
+        .collect();
+    if !learned.is_empty() {
+        memo.remember(&learned);
+    }
+    contents
+}
+
+/// Reads a file, and again while it changes underneath.
+///
+/// # Errors
+/// `input-missing`, or `input-unstable` if it does not hold still.
+pub(crate) fn read(path: &Path, clock: &dyn Clock) -> Result<Content> {
+    read_by(path, clock, |file| input::content(file))
+}
+
+fn read_by(path: &Path, clock: &dyn Clock, digest: impl Fn(&File) -> io::Result<Digest>) -> Result<Content> {
+    for _ in 0..ATTEMPTS {
+        let file = File::open(path).map_err(|e| missing(path, e))?;
+        let now = clock.wall_ns();
+        let before = regular(path, &fstat(&file).map_err(|e| missing(path, e))?)?;
+        let digest = digest(&file).map_err(|e| missing(path, e))?;
+        let after = regular(path, &fstat(&file).map_err(|e| missing(path, e))?)?;
+        if before == after {
+            return Ok(Content {
+                stat: before,
+                digest,
+                racy: is_racy(&before, now),
+            });
+        }
+    }
+    Err(Error::new(
+        Code::InputUnstable,
+        format!(
+            "{} changes while it is read: wait for its writer to finish",
+            path.display()
+        ),
+    ))
+}
+
+/// A pipe would block, a device never end.
+fn regular(path: &Path, stat: &Stat) -> Result<FileStat> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(missing(path, "not a regular file"));
+    }
+    let nanoseconds = |seconds: i64, rest: u64| {
+        seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add_unsigned(rest)
+    };
+    Ok(FileStat {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: stat.st_size.unsigned_abs(),
+        mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+        ctime_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+    })
+}
+
+pub(crate) fn missing(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::new(
+        Code::InputMissing,
+        format!("cannot read input {}: {why}", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use std::cell::Cell;
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    /// Reads a file that gets longer during the first `edits` readings.
+    fn read_under_edits(edits: usize) -> Result<Content> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let left = Cell::new(edits);
+        read_by(file.path(), &SystemClock::default(), |open| {
+            let digest = input::content(open);
+            if left.get() > 0 {
+                left.set(left.get() - 1);
+                let mut writer = OpenOptions::new().append(true).open(file.path())?;
+                writer.write_all(b"more")?;
+            }
+            digest
+        })
+    }
+
+    #[test]
+    fn a_file_edited_while_it_is_read_is_read_again() {
+        let content = read_under_edits(ATTEMPTS - 1).unwrap();
+        let whole = b"more".repeat(ATTEMPTS - 1);
+        assert_eq!(content.digest, input::content(&whole[..]).unwrap());
+        assert_eq!(content.stat.size, whole.len() as u64);
+    }
+
+    #[test]
+    fn a_file_that_never_holds_still_is_refused() {
+        let error = read_under_edits(ATTEMPTS).unwrap_err();
+        assert_eq!(error.code(), Code::InputUnstable);
+    }
+}

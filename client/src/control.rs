@@ -1,0 +1,50 @@
+//! Questions about the whole daemon, for people and dashboards.
+
+use crate::channel::{Channel, DEADLINE};
+use crate::error::Result;
+use crate::folder::Folder;
+use prebake_proto::v1::control_client::ControlClient;
+use prebake_proto::v1::{GcRequest, GcResponse, StatusRequest, StatusResponse, SyncRequest, SyncResponse};
+use std::time::Duration;
+
+/// Deleting or syncing all that is cached takes as long as the disk needs.
+const DISK_DEADLINE: Duration = Duration::from_secs(300);
+
+/// A connection without a session.
+pub struct Control(Channel);
+
+impl Control {
+    /// # Errors
+    /// `daemon-absent` if no daemon runs in the folder. None is started: a fresh one would have nothing to tell.
+    pub fn connect(folder: &Folder) -> Result<Control> {
+        Channel::open(folder).map(Control)
+    }
+
+    /// What the daemon holds and saved.
+    ///
+    /// # Errors
+    /// `daemon-lost`.
+    pub fn status(&self) -> Result<StatusResponse> {
+        let mut client = ControlClient::new(self.0.transport());
+        self.0.wait(DEADLINE, client.status(StatusRequest {}))
+    }
+
+    /// Evicts until the SSD tier holds at most so many bytes.
+    ///
+    /// # Errors
+    /// `daemon-lost`.
+    pub fn gc(&self, ssd_bytes_max: u64) -> Result<GcResponse> {
+        let mut client = ControlClient::new(self.0.transport());
+        let request = GcRequest { ssd_bytes_max };
+        self.0.wait(DISK_DEADLINE, client.gc(request))
+    }
+
+    /// Makes every published entry durable.
+    ///
+    /// # Errors
+    /// `daemon-lost`.
+    pub fn sync(&self) -> Result<SyncResponse> {
+        let mut client = ControlClient::new(self.0.transport());
+        self.0.wait(DISK_DEADLINE, client.sync(SyncRequest {}))
+    }
+}

@@ -1,0 +1,116 @@
+//! The data socket: one packet asks, one answers, with descriptors beside it.
+
+use crate::error::{Code, Error, Result};
+use crate::raw::ClosedInChild;
+use crate::socket;
+use prebake_proto::v1::{DataRequest, DataResponse, Failure, data_request, data_response};
+use prost::Message;
+use rustix::io::{IoSlice, IoSliceMut, retry_on_intr};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, ReturnFlags, SendAncillaryBuffer,
+    SendFlags, SocketType, recvmsg, sendmsg,
+};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// Blocks asked for in one packet. The kernel passes at most 253 descriptors with one (SCM_MAX_FD).
+pub(crate) const BLOCKS_MAX: usize = 64;
+
+/// Longer answers are refused. The longest is a list of evicted blocks, about 16 bytes each.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+/// The connection that is the session. Not shared: packets and answers alternate.
+pub(crate) struct DataSocket {
+    fd: OwnedFd,
+    answer: Vec<u8>,
+    /// Set when an exchange broke off: a late answer must not be taken for the next one.
+    broken: bool,
+    _inherited: ClosedInChild,
+}
+
+impl DataSocket {
+    /// # Errors
+    /// `daemon-absent` if nothing listens at the path.
+    pub(crate) fn connect(path: &Path) -> Result<DataSocket> {
+        let fd = socket::open(path, SocketType::SEQPACKET)?;
+        let inherited = ClosedInChild::register(fd.as_fd());
+        Ok(DataSocket {
+            fd,
+            answer: vec![0; ANSWER_BYTES_MAX],
+            broken: false,
+            _inherited: inherited,
+        })
+    }
+
+    /// Sends a request and waits for its answer and the descriptors beside it.
+    ///
+    /// # Errors
+    /// `daemon-lost` if the connection ended or did not answer in time; a failure the daemon reports keeps the session.
+    pub(crate) fn exchange(
+        &mut self,
+        kind: data_request::Kind,
+    ) -> Result<(data_response::Kind, Vec<OwnedFd>)> {
+        if self.broken {
+            return Err(Error::lost("the session ended"));
+        }
+        self.broken = true;
+        let request = DataRequest { kind: Some(kind) }.encode_to_vec();
+        retry_on_intr(|| {
+            let packet = [IoSlice::new(&request)];
+            sendmsg(
+                &self.fd,
+                &packet,
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::NOSIGNAL,
+            )
+        })
+        .map_err(Error::lost)?;
+        let (length, fds) = self.receive()?;
+        let answer = DataResponse::decode(&self.answer[..length])
+            .map_err(Error::protocol)?
+            .kind
+            .ok_or_else(|| Error::protocol("an empty answer"))?;
+        self.broken = false;
+        match answer {
+            data_response::Kind::Failure(failure) => Err(refused(failure)),
+            answer => Ok((answer, fds)),
+        }
+    }
+
+    fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BLOCKS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let RecvMsg { bytes, flags, .. } = retry_on_intr(|| {
+            let mut packet = [IoSliceMut::new(&mut self.answer)];
+            recvmsg(&self.fd, &mut packet, &mut control, RecvFlags::CMSG_CLOEXEC)
+        })
+        .map_err(Error::lost)?;
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(passed) = message {
+                fds.extend(passed);
+            }
+        }
+        if bytes == 0 {
+            return Err(Error::lost("it closed the session"));
+        }
+        if flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(Error::protocol("an answer longer than its limit"));
+        }
+        Ok((bytes, fds))
+    }
+}
+
+fn refused(failure: Failure) -> Error {
+    let code = match failure.code.as_str() {
+        "protocol-version" => Code::ProtocolVersion,
+        "ram-full" | "too-many-sessions" => Code::Exhausted,
+        "session-lost" => Code::DaemonLost,
+        _ => Code::Invalid,
+    };
+    Error::new(
+        code,
+        format!("the daemon refused: {} [{}]", failure.message, failure.code),
+    )
+}

@@ -1,0 +1,231 @@
+//! Input fingerprints of a collection's items: taken when first needed, checked again by `stat`.
+
+use crate::clock::Clock;
+use crate::content::{Content, Memo, contents, observe};
+use crate::error::Result;
+use crate::walk::{Named, walk};
+use prebake_fingerprint::{Digest, FileStat, input};
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a lease on an item of a data set is asked for. A holder that dies loses it at once; this is for one that
+/// hangs.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The same for a call, which may be a whole program.
+const CALL_LEASE: Duration = Duration::from_secs(3600);
+
+/// What items are made from.
+pub(crate) enum Inputs {
+    /// Item i is file i.
+    Files(Files),
+    /// One item: a call with its arguments and the files it reads.
+    Call(Call),
+}
+
+/// Files under a root.
+pub(crate) struct Files {
+    root: PathBuf,
+    paths: Vec<PathBuf>,
+    /// Whether an item is its content alone.
+    path_ignored: bool,
+    known: Vec<Option<Known>>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    stat: FileStat,
+    fingerprint: Digest,
+    racy: bool,
+}
+
+/// A call.
+pub(crate) struct Call {
+    name: String,
+    arguments: Digest,
+    roots: Vec<PathBuf>,
+    known: Option<KnownCall>,
+}
+
+struct KnownCall {
+    fingerprint: Digest,
+    files: Vec<(Vec<u8>, FileStat)>,
+    racy: bool,
+}
+
+impl Inputs {
+    pub(crate) fn files(root: PathBuf, paths: Vec<PathBuf>, path_ignored: bool) -> Inputs {
+        let known = vec![None; paths.len()];
+        Inputs::Files(Files {
+            root,
+            paths,
+            path_ignored,
+            known,
+        })
+    }
+
+    pub(crate) fn call(name: String, arguments: Digest, roots: Vec<PathBuf>) -> Inputs {
+        Inputs::Call(Call {
+            name,
+            arguments,
+            roots,
+            known: None,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Inputs::Files(files) => files.paths.len(),
+            Inputs::Call(_) => 1,
+        }
+    }
+
+    /// What a person calls item `i`.
+    pub(crate) fn name(&self, i: usize) -> Cow<'_, str> {
+        match self {
+            Inputs::Files(files) => String::from_utf8_lossy(files.name(i)),
+            Inputs::Call(call) => Cow::Borrowed(&call.name),
+        }
+    }
+
+    /// How long computing one may take before others do it too.
+    pub(crate) fn lease(&self) -> Duration {
+        match self {
+            Inputs::Files(_) => LEASE,
+            Inputs::Call(_) => CALL_LEASE,
+        }
+    }
+
+    /// The fingerprint last taken.
+    pub(crate) fn fingerprint(&self, i: usize) -> Option<Digest> {
+        match self {
+            Inputs::Files(files) => files.known[i].map(|k| k.fingerprint),
+            Inputs::Call(call) => call.known.as_ref().map(|k| k.fingerprint),
+        }
+    }
+
+    /// Whether the stat proves that the fingerprint still holds.
+    pub(crate) fn holds(&self, i: usize) -> bool {
+        match self {
+            Inputs::Files(files) => files.holds(i),
+            Inputs::Call(call) => call.holds(),
+        }
+    }
+
+    /// Takes the fingerprints of items anew where a stat does not prove them. One answer for each: whether it changed. An
+    /// item that fails has no fingerprint afterwards.
+    pub(crate) fn refresh(
+        &mut self,
+        items: &[usize],
+        memo: &dyn Memo,
+        clock: &dyn Clock,
+    ) -> Vec<Result<bool>> {
+        match self {
+            Inputs::Files(files) => files.refresh(items, memo, clock),
+            Inputs::Call(call) => items.iter().map(|_| call.refresh(memo, clock)).collect(),
+        }
+    }
+}
+
+impl Files {
+    fn name(&self, i: usize) -> &[u8] {
+        let path: &Path = &self.paths[i];
+        path.strip_prefix(&self.root)
+            .unwrap_or(path)
+            .as_os_str()
+            .as_bytes()
+    }
+
+    fn holds(&self, i: usize) -> bool {
+        self.known[i]
+            .is_some_and(|known| !known.racy && observe(&self.paths[i]).is_ok_and(|stat| stat == known.stat))
+    }
+
+    fn refresh(&mut self, items: &[usize], memo: &dyn Memo, clock: &dyn Clock) -> Vec<Result<bool>> {
+        let doubted: Vec<usize> = items.iter().copied().filter(|i| !self.holds(*i)).collect();
+        let paths = doubted.iter().map(|i| self.paths[*i].as_path());
+        let found = contents(paths, memo, clock);
+        let mut answers = doubted.into_iter().zip(found).peekable();
+        items
+            .iter()
+            .map(|i| match answers.next_if(|(doubted, _)| doubted == i) {
+                Some((_, content)) => self.learn(*i, content),
+                None => Ok(false),
+            })
+            .collect()
+    }
+
+    fn learn(&mut self, i: usize, content: Result<Content>) -> Result<bool> {
+        let before = self.known[i].take();
+        let Content { stat, digest, racy } = content?;
+        let name = (!self.path_ignored).then(|| self.name(i));
+        let fingerprint = input::item(name, &digest);
+        self.known[i] = Some(Known {
+            stat,
+            fingerprint,
+            racy,
+        });
+        Ok(before.is_some_and(|known| known.fingerprint != fingerprint))
+    }
+}
+
+impl Call {
+    /// The files, named by which input they belong to and their path below it: moving an input changes nothing.
+    fn walk(&self) -> Result<Vec<Named>> {
+        let mut files = Vec::new();
+        for (which, root) in self.roots.iter().enumerate() {
+            for (name, path) in walk(root)? {
+                let mut full = format!("{which}/").into_bytes();
+                full.extend(name);
+                files.push((full, path));
+            }
+        }
+        Ok(files)
+    }
+
+    fn holds(&self) -> bool {
+        let Some(known) = self.known.as_ref().filter(|known| !known.racy) else {
+            return false;
+        };
+        let Ok(files) = self.walk() else {
+            return false;
+        };
+        files.len() == known.files.len()
+            && files
+                .iter()
+                .zip(&known.files)
+                .all(|((name, path), (known_name, known_stat))| {
+                    name == known_name && observe(path).is_ok_and(|stat| stat == *known_stat)
+                })
+    }
+
+    fn refresh(&mut self, memo: &dyn Memo, clock: &dyn Clock) -> Result<bool> {
+        if self.holds() {
+            return Ok(false);
+        }
+        let before = self.known.take();
+        let files = self.walk()?;
+        let contents: Vec<Content> = contents(files.iter().map(|(_, path)| path.as_path()), memo, clock)
+            .into_iter()
+            .collect::<Result<_>>()?;
+        let named = files.iter().map(|(name, _)| name);
+        let root = input::directory(named.zip(contents.iter().map(|c| c.digest)));
+        let fingerprint = input::arguments(&self.arguments, &root);
+        self.known = Some(KnownCall {
+            fingerprint,
+            racy: contents.iter().any(|c| c.racy),
+            files: files
+                .into_iter()
+                .zip(&contents)
+                .map(|((name, _), content)| (name, content.stat))
+                .collect(),
+        });
+        Ok(before.is_some_and(|known| known.fingerprint != fingerprint))
+    }
+}
+
+#[cfg(test)]
+#[path = "inputs_tests.rs"]
+mod tests;

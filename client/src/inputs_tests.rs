@@ -1,0 +1,171 @@
+use super::*;
+use crate::clock::SystemClock;
+use crate::error::Code;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The machine's clock, ahead by so much: files just written look old to it.
+struct Ahead(SystemClock, Duration);
+
+impl Clock for Ahead {
+    fn wall_ns(&self) -> i64 {
+        self.0.wall_ns() + i64::try_from(self.1.as_nanos()).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+fn now() -> Ahead {
+    Ahead(SystemClock::default(), Duration::ZERO)
+}
+
+fn later() -> Ahead {
+    Ahead(SystemClock::default(), Duration::from_secs(10))
+}
+
+#[derive(Default)]
+struct Remembered(RefCell<HashMap<FileStat, Digest>>);
+
+impl Memo for Remembered {
+    fn ask(&self, stats: &[FileStat]) -> Vec<Option<Digest>> {
+        let known = self.0.borrow();
+        stats.iter().map(|s| known.get(s).copied()).collect()
+    }
+
+    fn remember(&self, learned: &[(FileStat, Digest)]) {
+        self.0.borrow_mut().extend(learned.iter().copied());
+    }
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        fs::write(temp.path().join(name), content).unwrap();
+    }
+    temp
+}
+
+fn files(root: &Path, names: &[&str]) -> Inputs {
+    let paths = names.iter().map(|n| root.join(n)).collect();
+    Inputs::files(root.to_path_buf(), paths, false)
+}
+
+fn refreshed(inputs: &mut Inputs, clock: &dyn Clock) -> Vec<bool> {
+    let items: Vec<usize> = (0..inputs.len()).collect();
+    inputs
+        .refresh(&items, &Remembered::default(), clock)
+        .into_iter()
+        .map(|r| r.unwrap())
+        .collect()
+}
+
+#[test]
+fn an_edit_changes_the_fingerprint_of_its_file_alone() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let mut inputs = files(temp.path(), &["a", "b"]);
+    assert!(inputs.fingerprint(0).is_none() && !inputs.holds(0));
+    assert_eq!(refreshed(&mut inputs, &later()), [false, false]);
+    let before = inputs.fingerprint(0);
+    assert!(inputs.holds(0) && inputs.holds(1));
+    fs::write(temp.path().join("a"), "three").unwrap();
+    assert!(!inputs.holds(0) && inputs.holds(1));
+    assert_eq!(refreshed(&mut inputs, &later()), [true, false]);
+    assert_ne!(inputs.fingerprint(0), before);
+}
+
+#[test]
+fn touching_a_file_changes_its_stat_and_not_its_fingerprint() {
+    let temp = folder(&[("a", "one")]);
+    let mut inputs = files(temp.path(), &["a"]);
+    refreshed(&mut inputs, &later());
+    let path = temp.path().join("a");
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert!(!inputs.holds(0));
+    assert_eq!(refreshed(&mut inputs, &later()), [false]);
+    assert!(inputs.holds(0));
+}
+
+#[test]
+fn a_racy_file_is_read_again_until_it_is_old_enough() {
+    let temp = folder(&[("a", "one")]);
+    let mut inputs = files(temp.path(), &["a"]);
+    let memo = Remembered::default();
+    assert_eq!(inputs.refresh(&[0], &memo, &now()).len(), 1);
+    assert!(inputs.fingerprint(0).is_some());
+    assert!(!inputs.holds(0), "its stat proves nothing yet");
+    assert!(memo.0.borrow().is_empty(), "nor is it worth remembering");
+    inputs.refresh(&[0], &memo, &later());
+    assert!(inputs.holds(0));
+    assert_eq!(memo.0.borrow().len(), 1);
+}
+
+#[test]
+fn a_remembered_file_is_not_read() {
+    let temp = folder(&[("a", "one")]);
+    let memo = Remembered::default();
+    let path = temp.path().join("a");
+    let content = crate::content::read(&path, &later()).unwrap();
+    let other = input::content(&b"other"[..]).unwrap();
+    memo.remember(&[(content.stat, other)]);
+    let mut inputs = files(temp.path(), &["a"]);
+    inputs.refresh(&[0], &memo, &later());
+    assert_eq!(inputs.fingerprint(0).unwrap(), input::item(Some(b"a"), &other));
+}
+
+#[test]
+fn the_relative_path_counts_unless_ignored_and_the_root_does_not() {
+    let one = folder(&[("a", "same"), ("b", "same")]);
+    let two = folder(&[("a", "same")]);
+    let fingerprint = |root: &Path, name: &str, path_ignored| {
+        let mut inputs = Inputs::files(root.to_path_buf(), vec![root.join(name)], path_ignored);
+        refreshed(&mut inputs, &later());
+        inputs.fingerprint(0).unwrap()
+    };
+    let (one, two) = (one.path(), two.path());
+    assert_eq!(fingerprint(one, "a", false), fingerprint(two, "a", false));
+    assert_ne!(fingerprint(one, "a", false), fingerprint(one, "b", false));
+    assert_eq!(fingerprint(one, "a", true), fingerprint(one, "b", true));
+}
+
+#[test]
+fn a_missing_file_or_a_pipe_fails_alone_and_is_forgotten() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let mut inputs = files(temp.path(), &["a", "b"]);
+    refreshed(&mut inputs, &later());
+    fs::remove_file(temp.path().join("a")).unwrap();
+    let answers = inputs.refresh(&[0, 1], &Remembered::default(), &later());
+    assert_eq!(answers[0].as_ref().unwrap_err().code(), Code::InputMissing);
+    assert!(answers[1].is_ok());
+    assert!(inputs.fingerprint(0).is_none());
+    let socket = temp.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert_eq!(observe(&socket).unwrap_err().code(), Code::InputMissing);
+}
+
+#[test]
+fn a_call_depends_on_its_arguments_and_all_files_below_its_inputs() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let call = |arguments: u8| {
+        let roots = vec![temp.path().to_path_buf(), temp.path().join("a")];
+        Inputs::call("f".to_owned(), Digest([arguments; 32]), roots)
+    };
+    let mut inputs = call(1);
+    assert_eq!(refreshed(&mut inputs, &later()), [false]);
+    let before = inputs.fingerprint(0);
+    assert!(inputs.holds(0));
+    let mut other = call(2);
+    refreshed(&mut other, &later());
+    assert_ne!(other.fingerprint(0), before);
+    fs::write(temp.path().join("c"), "new").unwrap();
+    assert!(!inputs.holds(0));
+    assert_eq!(refreshed(&mut inputs, &later()), [true]);
+    fs::remove_file(temp.path().join("c")).unwrap();
+    assert_eq!(refreshed(&mut inputs, &later()), [true]);
+    assert_eq!(inputs.fingerprint(0), before);
+}

@@ -1,0 +1,320 @@
+//! The items of a collection as one job sees them: which are known, where their elements lie.
+
+use crate::error::{Code, Error, Result};
+use crate::inputs::Inputs;
+use crate::location::Location;
+use crate::report::{self, Outcome, Stats, Tally};
+use crate::session::{ITEMS_MAX, Session};
+use crate::staging::Staged;
+use crate::view::View;
+use parking_lot::Mutex;
+use prebake_fingerprint::Digest;
+use prebake_proto::v1;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Items that a job reads, each the input of one element. See [`Items::get`] for the warm path, [`Items::acquire`] for
+/// the rest. Handles may be shared between threads.
+pub struct Items(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) session: Arc<Session>,
+    pub(crate) collection: u64,
+    /// Not empty: nothing of the collection is cached, and why.
+    pub(crate) bypass: String,
+    /// Never held while a call waits for other jobs. Taken after the staging lock where both are.
+    pub(crate) state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) inputs: Inputs,
+    pub(crate) found: Vec<Option<Found>>,
+    pub(crate) layouts: Vec<Arc<str>>,
+    pub(crate) leases: HashMap<usize, Lease>,
+    /// Items that another job was computing when last asked for.
+    pub(crate) held: HashSet<usize>,
+    pub(crate) tally: Tally,
+}
+
+/// Where an item's element lies.
+pub(crate) struct Found {
+    pub(crate) location: Location,
+    pub(crate) layout: usize,
+    /// How the next read of it counts.
+    pub(crate) outcome: Outcome,
+}
+
+/// The right to compute an item.
+pub(crate) struct Lease {
+    pub(crate) token: u64,
+    pub(crate) fingerprint: Digest,
+    /// The caller waits for it, and so has the value without reading it back.
+    pub(crate) wanted: bool,
+}
+
+/// Several elements of one layout, side by side.
+pub struct Batch {
+    /// Their bytes.
+    pub bytes: View,
+    /// Layout of each.
+    pub layout: Arc<str>,
+    /// How many.
+    pub count: usize,
+}
+
+impl Items {
+    pub(crate) fn new(session: Arc<Session>, collection: u64, bypass: String, inputs: Inputs) -> Items {
+        let found = std::iter::repeat_with(|| None).take(inputs.len()).collect();
+        let inner = Arc::new(Inner {
+            session,
+            collection,
+            bypass,
+            state: Mutex::new(State {
+                inputs,
+                found,
+                layouts: Vec::new(),
+                leases: HashMap::new(),
+                held: HashSet::new(),
+                tally: Tally::default(),
+            }),
+        });
+        inner.session.adopt(&inner);
+        Items(inner)
+    }
+
+    /// Number of items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.state.lock().found.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element of item `i` and its layout, if this process can reach it without a call: its location is known, its
+    /// input unchanged, its blocks mapped. `validated` says that [`Items::validate`] ran in this epoch, which spares the
+    /// look at the input.
+    ///
+    /// # Errors
+    /// `forked`. A lost daemon is no error here: what is mapped stays readable.
+    pub fn get(&self, i: usize, validated: bool) -> Result<Option<(View, Arc<str>)>> {
+        let inner = &*self.0;
+        inner.enter()?;
+        let mut state = inner.state.lock();
+        if !inner.current(&mut state, i, validated) {
+            return Ok(None);
+        }
+        let Some(found) = &state.found[i] else {
+            return Ok(None);
+        };
+        let view = inner.session.view(&found.location);
+        let Some(view) = view.ok().flatten() else {
+            inner.forget_unreadable(&mut state, i);
+            return Ok(None);
+        };
+        let layout = Arc::clone(&state.layouts[found.layout]);
+        inner.count(&mut state, i);
+        inner.tell(state, true);
+        Ok(Some((view, layout)))
+    }
+
+    /// The elements of `indices` in order, as one buffer: a slice of cache memory if they lie side by side, else copied
+    /// together. None if one is unreachable: acquire and try again.
+    ///
+    /// # Errors
+    /// `ragged` if layouts differ, `forked`.
+    pub fn batch(&self, indices: &[usize], validated: bool) -> Result<Option<Batch>> {
+        let inner = &*self.0;
+        inner.enter()?;
+        let mut state = inner.state.lock();
+        let mut runs: Vec<Location> = Vec::new();
+        let mut layout = None;
+        for &i in indices {
+            if !inner.current(&mut state, i, validated) {
+                return Ok(None);
+            }
+            let Some(found) = &state.found[i] else {
+                return Ok(None);
+            };
+            if *layout.get_or_insert(found.layout) != found.layout {
+                return Err(Error::new(
+                    Code::Ragged,
+                    "elements of one batch differ in layout: read them one by one",
+                ));
+            }
+            match runs.last_mut() {
+                Some(last) if last.touches(&found.location) => {
+                    last.bytes.end = found.location.bytes.end;
+                }
+                _ => runs.push(found.location.clone()),
+            }
+        }
+        let Some(layout) = layout else {
+            return Ok(None);
+        };
+        let Some(bytes) = inner.gather(&runs) else {
+            for &i in indices {
+                inner.forget_unreadable(&mut state, i);
+            }
+            return Ok(None);
+        };
+        let layout = Arc::clone(&state.layouts[layout]);
+        for &i in indices {
+            inner.count(&mut state, i);
+        }
+        inner.tell(state, true);
+        Ok(Some(Batch {
+            bytes,
+            layout,
+            count: indices.len(),
+        }))
+    }
+
+    /// Checks the inputs of all items known so far against the file system; how many changed. To be called at the start
+    /// of an epoch.
+    ///
+    /// # Errors
+    /// `forked`.
+    pub fn validate(&self) -> Result<usize> {
+        let inner = &*self.0;
+        inner.session.check()?;
+        let mut state = inner.state.lock();
+        let known: Vec<usize> = (0..state.found.len())
+            .filter(|i| state.inputs.fingerprint(*i).is_some())
+            .collect();
+        let mut changed = 0;
+        for some in known.chunks(ITEMS_MAX) {
+            let answers = state.refresh(some, &inner.session);
+            changed += answers.iter().filter(|a| !matches!(a, Ok(false))).count();
+        }
+        Ok(changed)
+    }
+
+    /// What was counted in this process.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.0.state.lock().tally.stats
+    }
+
+    /// Tells the daemon what was read since the last report. Happens by itself about once a second and on drop.
+    pub fn report(&self) {
+        if self.0.session.is_here() {
+            self.0.tell(self.0.state.lock(), false);
+            self.0.session.flush_learned();
+        }
+    }
+}
+
+impl Drop for Items {
+    fn drop(&mut self) {
+        if self.0.session.is_here() {
+            let _ = self.commit();
+            let leased: Vec<usize> = self.0.state.lock().leases.keys().copied().collect();
+            let _ = self.release(&leased);
+            self.report();
+        }
+    }
+}
+
+impl State {
+    /// Takes fingerprints anew where needed; forgets the elements of inputs that changed or cannot be read.
+    pub(crate) fn refresh(&mut self, items: &[usize], session: &Session) -> Vec<Result<bool>> {
+        let answers = self.inputs.refresh(items, session, &*session.clock);
+        for (i, answer) in items.iter().zip(&answers) {
+            if !matches!(answer, Ok(false)) {
+                self.found[*i] = None;
+                self.held.remove(i);
+            }
+        }
+        answers
+    }
+
+    /// The place of a layout among those seen.
+    pub(crate) fn layout(&mut self, text: &str) -> usize {
+        let place = self.layouts.iter().position(|known| **known == *text);
+        place.unwrap_or_else(|| {
+            self.layouts.push(text.into());
+            self.layouts.len() - 1
+        })
+    }
+}
+
+impl Inner {
+    /// Every read begins here. A daemon that is gone evicts nothing.
+    fn enter(&self) -> Result<()> {
+        self.session.check()?;
+        let _ = self.session.listen();
+        Ok(())
+    }
+
+    /// Whether item `i` has a location that its input still stands for.
+    fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
+        if state.found.get(i).is_none_or(Option::is_none) {
+            return false;
+        }
+        validated
+            || state.inputs.holds(i)
+            || matches!(state.refresh(&[i], &self.session).pop(), Some(Ok(false)))
+    }
+
+    fn gather(&self, runs: &[Location]) -> Option<View> {
+        if let [run] = runs {
+            return self.session.view(run).ok().flatten();
+        }
+        let length = runs.iter().map(|run| run.bytes.len()).sum();
+        let gathered = View::gather(length, |out| {
+            for run in runs {
+                if !self.session.copy(run, out)? {
+                    return Ok::<_, Error>(false);
+                }
+            }
+            Ok(true)
+        });
+        gathered.ok().flatten()
+    }
+
+    /// An element whose blocks are mapped and yet cannot be read (this process wrote to them, and the daemon has them no
+    /// more) must be found anew. One that is not mapped only has to be mapped.
+    fn forget_unreadable(&self, state: &mut State, i: usize) {
+        let found = state.found[i].as_ref();
+        if found.is_some_and(|found| self.session.reaches(&found.location)) {
+            state.found[i] = None;
+        }
+    }
+
+    fn count(&self, state: &mut State, i: usize) {
+        if let Some(found) = &mut state.found[i] {
+            let block = self.session.block_of(&found.location);
+            state.tally.served(block, &found.location, found.outcome);
+            found.outcome = Outcome::Hit;
+        }
+    }
+
+    /// Reports if it is time to, or in any case; lets go of the state first.
+    pub(crate) fn tell(&self, mut state: parking_lot::MutexGuard<'_, State>, if_due: bool) {
+        let now = if_due.then(|| self.session.clock.elapsed());
+        let report = state.tally.report(now);
+        drop(state);
+        if let Some(report) = report {
+            report::send(&self.session, self.collection, report);
+        }
+    }
+
+    /// Takes note of where an element that this job computed lies now.
+    pub(crate) fn committed(&self, staged: &Staged, location: &v1::Location) -> Result<()> {
+        let location = Location::try_from(location)?;
+        let mut state = self.state.lock();
+        if state.inputs.fingerprint(staged.item) == Some(staged.fingerprint) {
+            let layout = state.layout(&staged.element.layout);
+            state.found[staged.item] = Some(Found {
+                location,
+                layout,
+                outcome: staged.outcome,
+            });
+        }
+        Ok(())
+    }
+}

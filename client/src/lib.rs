@@ -1,0 +1,60 @@
+//! Client library of Prebake. Synchronous; the Python module and the CLI are thin over it.
+//!
+//! ```text
+//! Job::connect --> Job --plan(graph)--> Collection --files / call--> Items
+//! ```
+//!
+//! The path of one element on this side, in the order to read it:
+//!
+//! | step | where |
+//! | --- | --- |
+//! | connect, or start a daemon first | [`Job`], `session`, `autostart` |
+//! | name the graph's entries | [`Collection`] |
+//! | is it known, unchanged and mapped? then no call is made | [`Items::get`], [`Items::batch`] |
+//! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `walk` |
+//! | where it lies, or who computes it | [`Items::acquire`] |
+//! | hand over what was computed | [`Items::put`], `staging` |
+//! | map its blocks, return them when evicted | `blocks`, `data` |
+//! | hand out bytes that may be written and never remember it | `raw`, [`View`] |
+//! | tell the daemon what was read | `report` |
+//!
+//! Locks are taken in this order: staging, state of items, blocks, data socket, one region. None is held while a call
+//! waits for other jobs. A process has no threads of ours, and every handle answers `forked` in a forked child.
+
+mod acquire;
+mod autostart;
+mod blocks;
+mod channel;
+mod clock;
+mod collection;
+mod content;
+mod control;
+mod data;
+mod error;
+mod folder;
+mod inputs;
+mod items;
+mod job;
+mod location;
+mod produce;
+#[allow(unsafe_code)]
+mod raw;
+mod report;
+mod session;
+mod socket;
+mod staging;
+mod view;
+mod walk;
+
+pub use acquire::Acquired;
+pub use clock::{Clock, SystemClock};
+pub use collection::Collection;
+pub use control::Control;
+pub use error::{Code, Error, Result};
+pub use folder::Folder;
+pub use items::{Batch, Items};
+pub use job::{Job, Options};
+pub use produce::Cost;
+pub use raw::after_fork;
+pub use report::Stats;
+pub use view::View;

@@ -1,0 +1,123 @@
+//! Handing over what this job computed.
+
+use crate::channel::DEADLINE;
+use crate::error::{Code, Result};
+use crate::items::{Inner, Items};
+use crate::report::Outcome;
+use crate::session::ITEMS_MAX;
+use crate::staging::Staged;
+use prebake_fingerprint::Digest;
+use prebake_proto::v1::{Element, ReleaseRequest};
+
+/// What it cost to compute an element.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cost {
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time spent waiting for input, in nanoseconds.
+    pub io_ns: u64,
+}
+
+impl Items {
+    /// Hands over the element of item `i`, under the lease that [`Items::acquire`] gave: its parts are copied side by side
+    /// into staging memory, so the caller may change its buffers afterwards. False if it is not stored: there is no
+    /// lease, its input changed since it was fingerprinted, or it is too large. The lease is over in any case.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `forked`.
+    pub fn put(&self, i: usize, layout: &str, parts: &[&[u8]], cost: Cost) -> Result<bool> {
+        let inner = &self.0;
+        inner.session.check()?;
+        let mut state = inner.state.lock();
+        let Some(lease) = state.leases.remove(&i) else {
+            return Ok(false);
+        };
+        // The value may be of the file as it is now: it must not be stored as of the file that was.
+        let holds = state.inputs.holds(i)
+            || state.refresh(&[i], &inner.session).iter().all(Result::is_ok)
+                && state.inputs.fingerprint(i) == Some(lease.fingerprint);
+        let name = state.inputs.name(i).into_owned();
+        drop(state);
+        if !holds {
+            inner.give_back(vec![lease.fingerprint])?;
+            inner.state.lock().tally.stats.bypassed += 1;
+            return Ok(false);
+        }
+        let element = Element {
+            fingerprint: lease.fingerprint.0.to_vec().into(),
+            token: lease.token,
+            name,
+            layout: layout.to_owned(),
+            cpu_ns: cost.cpu_ns,
+            io_ns: cost.io_ns,
+            ..Default::default()
+        };
+        // Whoever waited for it has it; an item computed ahead is read back later, and was counted here.
+        let outcome = match lease.wanted {
+            true => Outcome::Hit,
+            false => Outcome::Own,
+        };
+        let staged = Staged {
+            item: i,
+            fingerprint: lease.fingerprint,
+            outcome,
+            element,
+        };
+        let stored = match inner.session.staging.put(inner, staged, parts) {
+            Ok(()) => true,
+            Err(e) if matches!(e.code(), Code::TooLarge | Code::Exhausted) => {
+                inner.give_back(vec![lease.fingerprint])?;
+                false
+            }
+            Err(e) => return Err(e),
+        };
+        let stats = &mut inner.state.lock().tally.stats;
+        match stored {
+            true => stats.computed += 1,
+            false => stats.bypassed += 1,
+        }
+        Ok(stored)
+    }
+
+    /// Makes everything put so far available to other jobs.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `forked`.
+    pub fn commit(&self) -> Result<()> {
+        self.0.session.check()?;
+        self.0.session.staging.commit(&self.0.session)?;
+        self.0.tell(self.0.state.lock(), true);
+        Ok(())
+    }
+
+    /// Gives leases back uncomputed; items without one are ignored.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `forked`.
+    pub fn release(&self, items: &[usize]) -> Result<()> {
+        self.0.session.check()?;
+        let fingerprints = {
+            let mut state = self.0.state.lock();
+            let ended = items.iter().filter_map(|i| state.leases.remove(i));
+            ended.map(|lease| lease.fingerprint).collect()
+        };
+        self.0.give_back(fingerprints)
+    }
+}
+
+impl Inner {
+    fn give_back(&self, fingerprints: Vec<Digest>) -> Result<()> {
+        for some in fingerprints.chunks(ITEMS_MAX) {
+            let request = ReleaseRequest {
+                session: self.session.id,
+                collection: self.collection,
+                fingerprints: some.iter().map(|f| f.0.to_vec().into()).collect(),
+            };
+            let call = self
+                .session
+                .call(DEADLINE, |mut c| async move { c.release(request).await });
+            call?;
+        }
+        Ok(())
+    }
+}

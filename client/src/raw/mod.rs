@@ -1,0 +1,32 @@
+//! Shared memory and inherited descriptors. All `unsafe` of the crate is in this module.
+
+mod inherited;
+mod pages;
+mod region;
+mod shared;
+
+pub use inherited::after_fork;
+pub(crate) use inherited::{ClosedInChild, OfProcess};
+pub(crate) use pages::Pagemap;
+pub(crate) use region::{Lent, Region};
+pub(crate) use shared::SharedMemory;
+
+use crate::error::{Error, Result};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use std::os::fd::BorrowedFd;
+
+/// Refuses a descriptor whose memory could shrink under a map, which would end this process with SIGBUS.
+fn check_sealed(fd: BorrowedFd<'_>, bytes: usize) -> Result<()> {
+    let size = fstat(fd)
+        .map_err(|e| Error::protocol(format!("fstat of shared memory: {e}")))?
+        .st_size;
+    if usize::try_from(size).unwrap_or(0) < bytes {
+        return Err(Error::protocol(format!(
+            "shared memory of {size} bytes where {bytes} were promised"
+        )));
+    }
+    match fcntl_get_seals(fd) {
+        Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
+        _ => Err(Error::protocol("shared memory without a seal against shrinking")),
+    }
+}

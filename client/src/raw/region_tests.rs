@@ -1,0 +1,168 @@
+use super::*;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::pwrite;
+
+const BLOCK: usize = 64 * 1024;
+
+/// A block whose byte `i` is `i % 251`, in its first `filled` bytes.
+fn block(filled: usize) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = memfd_create("block", flags).unwrap();
+    ftruncate(&fd, BLOCK as u64).unwrap();
+    fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+    fill(&fd, 0..filled);
+    fd
+}
+
+fn fill(fd: &OwnedFd, range: Range<usize>) {
+    let bytes: Vec<u8> = expected(range.clone());
+    assert_eq!(pwrite(fd, &bytes, range.start as u64).unwrap(), bytes.len());
+}
+
+fn expected(range: Range<usize>) -> Vec<u8> {
+    range.map(|i| (i % 251) as u8).collect()
+}
+
+fn region() -> Arc<Region> {
+    let pagemap = Pagemap::open().map(Arc::new);
+    assert!(pagemap.is_some(), "these tests need /proc/self/pagemap");
+    let region = Region::reserve(BLOCK, 4, pagemap).unwrap();
+    region.map(0, block(BLOCK)).unwrap();
+    Arc::new(region)
+}
+
+fn copied(region: &Region, range: Range<usize>) -> Option<Vec<u8>> {
+    let mut out = vec![7];
+    let done = region.copy(range, &mut out);
+    assert_eq!(out[0], 7);
+    done.then(|| out.split_off(1))
+}
+
+#[test]
+fn a_written_view_leaves_the_cached_bytes_for_the_next() {
+    let region = region();
+    let mut view = region.hand_out(100..9000).unwrap();
+    assert_eq!(view.as_slice(), expected(100..9000));
+    view.as_mut_slice().fill(0xee);
+    drop(view);
+    let again = region.hand_out(100..9000).unwrap();
+    assert_eq!(again.as_slice(), expected(100..9000));
+}
+
+#[test]
+fn a_range_in_use_is_not_handed_out_again() {
+    let region = region();
+    let first = region.hand_out(0..5000).unwrap();
+    assert!(region.hand_out(4999..6000).is_none());
+    assert!(region.hand_out(0..1).is_none());
+    // Nothing was written, so a copy of it is still the cached bytes.
+    assert_eq!(copied(&region, 0..6000).unwrap(), expected(0..6000));
+    drop(first);
+    assert!(region.hand_out(4999..6000).is_some());
+}
+
+#[test]
+fn a_page_that_a_living_neighbour_wrote_is_neither_dropped_nor_served() {
+    let region = region();
+    let mut left = region.hand_out(0..6000).unwrap();
+    left.as_mut_slice()[5999] = 0xee;
+    // Bytes 6000.. share the written page.
+    assert!(region.hand_out(6000..7000).is_none());
+    assert!(copied(&region, 6000..7000).is_none());
+    assert_eq!(left.as_slice()[5999], 0xee);
+    // Pages further on are untouched.
+    assert!(region.hand_out(8192..9000).is_some());
+    drop(left);
+    assert_eq!(
+        region.hand_out(6000..7000).unwrap().as_slice(),
+        expected(6000..7000)
+    );
+}
+
+#[test]
+fn a_neighbour_that_outlives_the_writer_keeps_its_bytes() {
+    let region = region();
+    let mut left = region.hand_out(0..6000).unwrap();
+    let right = region.hand_out(6000..7000).unwrap();
+    left.as_mut_slice().fill(0xee);
+    drop(left);
+    assert_eq!(right.as_slice(), expected(6000..7000));
+    // The shared page is written and in use: the left range cannot be told from the writes now.
+    assert!(region.hand_out(0..6000).is_none());
+    drop(right);
+    assert_eq!(region.hand_out(0..6000).unwrap().as_slice(), expected(0..6000));
+}
+
+#[test]
+fn elements_that_arrive_on_a_written_page_are_seen() {
+    let pagemap = Pagemap::open().map(Arc::new);
+    let region = Arc::new(Region::reserve(BLOCK, 1, pagemap).unwrap());
+    let fd = block(6000);
+    region.map(0, fd.try_clone().unwrap()).unwrap();
+    let mut first = region.hand_out(0..6000).unwrap();
+    first.as_mut_slice().fill(0xee);
+    fill(&fd, 6000..12000);
+    assert!(region.hand_out(6000..12000).is_none());
+    assert!(copied(&region, 6000..12000).is_none());
+    drop(first);
+    assert_eq!(
+        region.hand_out(6000..12000).unwrap().as_slice(),
+        expected(6000..12000)
+    );
+}
+
+#[test]
+fn copies_drop_idle_writes_first() {
+    let region = region();
+    let mut view = region.hand_out(0..BLOCK).unwrap();
+    view.as_mut_slice().fill(0xee);
+    drop(view);
+    assert_eq!(copied(&region, 0..BLOCK).unwrap(), expected(0..BLOCK));
+}
+
+#[test]
+fn a_run_crosses_blocks() {
+    let region = region();
+    assert!(!region.covers(&(BLOCK - 10..BLOCK + 10)));
+    assert!(region.hand_out(BLOCK - 10..BLOCK + 10).is_none());
+    region.map(1, block(BLOCK)).unwrap();
+    let view = region.hand_out(BLOCK - 10..BLOCK + 10).unwrap();
+    assert_eq!(view.as_slice()[..10], expected(BLOCK - 10..BLOCK));
+    assert_eq!(view.as_slice()[10..], expected(0..10));
+}
+
+#[test]
+fn only_idle_blocks_are_unmapped() {
+    let region = region();
+    let view = region.hand_out(0..10).unwrap();
+    assert!(!region.unmap_if_idle(0));
+    drop(view);
+    assert!(region.unmap_if_idle(0));
+    assert!(region.is_empty());
+    assert!(region.hand_out(0..10).is_none());
+    assert!(copied(&region, 0..10).is_none());
+    region.map(0, block(BLOCK)).unwrap();
+    assert!(region.hand_out(0..10).is_some());
+}
+
+#[test]
+fn without_a_pagemap_everything_is_copied() {
+    let region = Arc::new(Region::reserve(BLOCK, 1, None).unwrap());
+    region.map(0, block(BLOCK)).unwrap();
+    assert!(region.hand_out(0..10).is_none());
+    assert_eq!(copied(&region, 0..10).unwrap(), expected(0..10));
+}
+
+#[test]
+fn memory_that_could_shrink_or_is_too_small_is_refused() {
+    let region = region();
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let unsealed = memfd_create("block", flags).unwrap();
+    ftruncate(&unsealed, BLOCK as u64).unwrap();
+    assert!(region.map(1, unsealed).is_err());
+    let small = memfd_create("block", flags).unwrap();
+    ftruncate(&small, BLOCK as u64 - 1).unwrap();
+    fcntl_add_seals(&small, SealFlags::SHRINK).unwrap();
+    assert!(region.map(1, small).is_err());
+    assert!(region.map(4, block(BLOCK)).is_err());
+}

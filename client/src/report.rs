@@ -1,0 +1,118 @@
+//! What a job read, counted here and told to the daemon now and then.
+
+use crate::channel::DEADLINE;
+use crate::location::Location;
+use crate::session::{ITEMS_MAX, Session};
+use prebake_proto::v1::{BlockReads, ReportRequest};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Warm reads make no call, so reports are all the daemon knows of them. Often enough for its eviction, seldom enough to
+/// cost nothing.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How an element came to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was there.
+    Hit,
+    /// Another job was computing it.
+    Follow,
+    /// This job computed it, and counted it then.
+    Own,
+}
+
+/// Counts of one process and collection since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Elements computed and stored.
+    pub computed: u64,
+    /// Elements served that were there.
+    pub reused: u64,
+    /// Elements served that another job was computing when they were first asked for.
+    pub followed: u64,
+    /// Elements computed and not stored.
+    pub bypassed: u64,
+    /// Bytes served, all of them from RAM in the end.
+    pub bytes_ram: u64,
+    /// Bytes that the daemon read from SSD for that, in whole blocks.
+    pub bytes_ssd: u64,
+}
+
+/// Counts, and which of them were not reported yet.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) stats: Stats,
+    told: Stats,
+    told_at: Duration,
+    reads: HashMap<(u64, u32), (u32, u64)>,
+}
+
+impl Tally {
+    /// Counts an element served from the cache.
+    pub(crate) fn served(&mut self, block: (u64, u32), location: &Location, outcome: Outcome) {
+        match outcome {
+            Outcome::Hit => self.stats.reused += 1,
+            Outcome::Follow => self.stats.followed += 1,
+            Outcome::Own => {}
+        }
+        let bytes = location.bytes.len() as u64;
+        self.stats.bytes_ram += bytes;
+        let (elements, total) = self.reads.entry(block).or_default();
+        *elements += 1;
+        *total += bytes;
+    }
+
+    /// A report that is due, or any there is when `now` is None.
+    pub(crate) fn report(&mut self, now: Option<Duration>) -> Option<ReportRequest> {
+        if now.is_some_and(|now| now.saturating_sub(self.told_at) < INTERVAL) {
+            return None;
+        }
+        self.told_at = now.unwrap_or(self.told_at);
+        let (stats, told) = (self.stats, self.told);
+        if stats == told && self.reads.is_empty() {
+            return None;
+        }
+        self.told = stats;
+        let reads = self.reads.drain();
+        Some(ReportRequest {
+            session: 0,
+            collection: 0,
+            hits: stats.reused - told.reused,
+            follows: stats.followed - told.followed,
+            bypasses: stats.bypassed - told.bypassed,
+            reads: reads
+                .map(|((segment, block), (elements, bytes))| BlockReads {
+                    segment,
+                    block,
+                    elements,
+                    bytes,
+                })
+                .collect(),
+        })
+    }
+}
+
+/// Sends a report. A report that does not arrive is not worth failing for.
+pub(crate) fn send(session: &Session, collection: u64, mut report: ReportRequest) {
+    report.session = session.id;
+    report.collection = collection;
+    let reads = std::mem::take(&mut report.reads);
+    let mut parts = reads.chunks(ITEMS_MAX);
+    loop {
+        // Outcomes go with the first part.
+        report.reads = parts.next().unwrap_or_default().to_vec();
+        let part = std::mem::replace(
+            &mut report,
+            ReportRequest {
+                session: session.id,
+                collection,
+                ..Default::default()
+            },
+        );
+        let sent = session.call(DEADLINE, |mut c| async move { c.report(part).await });
+        if sent.is_err() || parts.len() == 0 {
+            return;
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One process's connection to the daemon, and what it got through it.
+
+use crate::blocks::Blocks;
+use crate::channel::{Channel, DEADLINE};
+use crate::clock::Clock;
+use crate::content::Memo;
+use crate::data::DataSocket;
+use crate::error::{Code, Error, Result};
+use crate::folder::Folder;
+use crate::items::Inner;
+use crate::location::{Location, SEGMENT_BYTES_MAX};
+use crate::raw::{OfProcess, SharedMemory};
+use crate::staging::Staging;
+use crate::view::View;
+use parking_lot::Mutex;
+use prebake_fingerprint::{Digest, FileStat};
+use prebake_proto::v1::cache_client::CacheClient;
+use prebake_proto::v1::{self, Hello, MemoRequest, Remember, data_request, data_response};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use tonic::transport::Channel as Transport;
+
+/// Of the packets on the data socket.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
+pub(crate) const ITEMS_MAX: usize = 4096;
+
+/// Everything between this process and the daemon. Ends, with its leases, when it is dropped or the process ends.
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) boot_id: u64,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) staging: Staging,
+    sockets: OfProcess<Sockets>,
+    blocks: Blocks,
+    /// Content digests to tell the daemon with the next question.
+    learned: Mutex<Vec<Remember>>,
+    /// Those whose reads may not be reported yet.
+    items: Mutex<Vec<Weak<Inner>>>,
+    /// Set by the first call that finds the daemon gone, so that no later one waits for it.
+    lost: AtomicBool,
+}
+
+struct Sockets {
+    data: Mutex<DataSocket>,
+    channel: Channel,
+}
+
+impl Session {
+    /// # Errors
+    /// `daemon-absent`, `daemon-lost`, `protocol-version`.
+    pub(crate) fn open(folder: &Folder, name: &str, clock: Arc<dyn Clock>) -> Result<Session> {
+        let mut data = DataSocket::connect(&folder.data_socket())?;
+        let channel = Channel::open(folder)?;
+        let hello = Hello {
+            version: PROTOCOL_VERSION,
+            job: name.to_owned(),
+        };
+        let (answer, fds) = data.exchange(data_request::Kind::Hello(hello))?;
+        let (data_response::Kind::Welcome(welcome), [doorbell]) = (answer, fds.as_slice()) else {
+            return Err(Error::protocol("not an answer to Hello"));
+        };
+        let block_bytes = usize::try_from(welcome.block_bytes)
+            .ok()
+            .filter(|bytes| (1..=SEGMENT_BYTES_MAX).contains(bytes))
+            .ok_or_else(|| Error::protocol("a block size out of range"))?;
+        Ok(Session {
+            id: welcome.session,
+            boot_id: welcome.boot_id,
+            clock,
+            staging: Staging::default(),
+            blocks: Blocks::new(block_bytes, SharedMemory::doorbell(doorbell)?),
+            sockets: OfProcess::new(Sockets {
+                data: Mutex::new(data),
+                channel,
+            }),
+            learned: Mutex::default(),
+            items: Mutex::default(),
+            lost: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether this process made the session; a forked child did not.
+    pub(crate) fn is_here(&self) -> bool {
+        self.sockets.is_here()
+    }
+
+    /// # Errors
+    /// `forked` in a child of the process that connected.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_here() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::Forked,
+            "this handle belongs to the parent process: connect again after fork",
+        ))
+    }
+
+    /// Makes a call. `deadline` is [`DEADLINE`] unless the daemon was asked to wait.
+    pub(crate) fn call<T, F>(
+        &self,
+        deadline: std::time::Duration,
+        call: impl FnOnce(CacheClient<Transport>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
+    {
+        let channel = &self.sockets.channel;
+        self.unless_lost(|| channel.wait(deadline, call(CacheClient::new(channel.transport()))))
+    }
+
+    /// Whether a call found the daemon gone.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn unless_lost<T>(&self, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check()?;
+        if self.is_lost() {
+            return Err(Error::lost("it was lost before"));
+        }
+        let result = call();
+        if matches!(&result, Err(e) if e.code() == Code::DaemonLost) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Staging memory of at least so many bytes, in place of the last.
+    pub(crate) fn stage(&self, bytes: usize) -> Result<SharedMemory> {
+        let request = data_request::Kind::Stage(v1::Stage { bytes: bytes as u64 });
+        let (answer, fds) = self.unless_lost(|| self.sockets.data.lock().exchange(request))?;
+        match (answer, fds.as_slice()) {
+            (data_response::Kind::Staged(staged), [fd]) => {
+                let given = usize::try_from(staged.bytes).unwrap_or(0);
+                if given < bytes {
+                    return Err(Error::protocol("less staging memory than asked for"));
+                }
+                SharedMemory::staging(fd, given)
+            }
+            _ => Err(Error::protocol("not an answer to Stage")),
+        }
+    }
+
+    /// Unmaps and returns evicted blocks.
+    pub(crate) fn listen(&self) -> Result<()> {
+        self.unless_lost(|| self.blocks.listen(&self.sockets.data))
+    }
+
+    /// Maps the blocks of these elements, except those that are gone; how many bytes were read from SSD for it.
+    pub(crate) fn map<'a>(&self, locations: impl Iterator<Item = &'a Location>) -> Result<u64> {
+        self.unless_lost(|| self.blocks.map(&self.sockets.data, locations))
+    }
+
+    /// Whether the element is mapped.
+    pub(crate) fn reaches(&self, location: &Location) -> bool {
+        location.bytes.is_empty() || self.blocks.region(location).is_some()
+    }
+
+    /// The element's cached bytes; None if its blocks are not mapped or are gone.
+    pub(crate) fn view(&self, location: &Location) -> Result<Option<View>> {
+        if !location.bytes.is_empty() {
+            let Some(region) = self.blocks.region(location) else {
+                return Ok(None);
+            };
+            if let Some(lent) = region.hand_out(location.bytes.clone()) {
+                return Ok(Some(View::lent(lent)));
+            }
+        }
+        View::gather(location.bytes.len(), |out| self.copy(location, out))
+    }
+
+    /// Appends the element's cached bytes; false if its blocks are not mapped or are gone.
+    pub(crate) fn copy(&self, location: &Location, out: &mut Vec<u8>) -> Result<bool> {
+        if location.bytes.is_empty() {
+            return Ok(true);
+        }
+        let Some(region) = self.blocks.region(location) else {
+            return Ok(false);
+        };
+        if region.copy(location.bytes.clone(), out) {
+            return Ok(true);
+        }
+        let data = &self.sockets.data;
+        self.unless_lost(|| self.blocks.copy_afresh(data, location, out))
+    }
+
+    /// The block an element starts in, which its reads are counted for.
+    pub(crate) fn block_of(&self, location: &Location) -> (u64, u32) {
+        self.blocks.block_of(location)
+    }
+
+    /// Lists items among those that are reported at exit.
+    pub(crate) fn adopt(&self, items: &Arc<Inner>) {
+        let mut all = self.items.lock();
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(items));
+    }
+
+    /// Tells the daemon all that it was not told yet. Does nothing in a forked child.
+    pub(crate) fn report(&self) {
+        if self.is_here() {
+            let items: Vec<_> = self.items.lock().iter().filter_map(Weak::upgrade).collect();
+            for items in items {
+                items.tell(items.state.lock(), false);
+            }
+            self.flush_learned();
+        }
+    }
+
+    /// Tells the daemon what was learned of files since the last question.
+    pub(crate) fn flush_learned(&self) {
+        if !self.learned.lock().is_empty() {
+            let _ = self.memo(&[]);
+        }
+    }
+
+    fn memo(&self, ask: &[FileStat]) -> Result<Vec<Option<Digest>>> {
+        let remember = {
+            let mut learned = self.learned.lock();
+            let count = learned.len().min(ITEMS_MAX);
+            learned.drain(..count).collect()
+        };
+        let request = MemoRequest {
+            session: self.id,
+            ask: ask.iter().map(wire).collect(),
+            remember,
+        };
+        let answer = self.call(DEADLINE, |mut c| async move { c.memo(request).await })?;
+        if answer.content_digests.len() != ask.len() {
+            return Err(Error::protocol("not an answer to Memo"));
+        }
+        Ok(answer
+            .content_digests
+            .iter()
+            .map(|d| Digest::try_from(d.as_ref()).ok())
+            .collect())
+    }
+}
+
+/// A memo that cannot be asked knows nothing: files are read.
+impl Memo for Session {
+    fn ask(&self, stats: &[FileStat]) -> Vec<Option<Digest>> {
+        let answers = stats
+            .chunks(ITEMS_MAX)
+            .flat_map(|asked| self.memo(asked).unwrap_or_else(|_| vec![None; asked.len()]));
+        answers.collect()
+    }
+
+    fn remember(&self, known: &[(FileStat, Digest)]) {
+        let learned = known.iter().map(|(stat, digest)| Remember {
+            stat: Some(wire(stat)),
+            content_digest: digest.0.to_vec().into(),
+        });
+        self.learned.lock().extend(learned);
+    }
+}
+
+fn wire(stat: &FileStat) -> v1::FileStat {
+    v1::FileStat {
+        device: stat.device,
+        inode: stat.inode,
+        size: stat.size,
+        mtime_ns: stat.mtime_ns,
+        ctime_ns: stat.ctime_ns,
+    }
+}

@@ -1,0 +1,36 @@
+//! Connections to the daemon's sockets.
+
+use crate::error::{Code, Error, Result};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// A daemon that does not accept or answer a packet in this time is taken for dead: the job computes without it.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connects to a Unix socket.
+///
+/// # Errors
+/// `daemon-absent` if nothing listens there or it is not ours to use.
+pub(crate) fn open(path: &Path, kind: SocketType) -> Result<OwnedFd> {
+    let absent = |e: Errno| {
+        let advice = match e {
+            Errno::ACCESS | Errno::PERM => "the folder belongs to another user: set PREBAKE_DIR",
+            _ => "start one with `prebake serve`",
+        };
+        Error::new(
+            Code::DaemonAbsent,
+            format!("no daemon at {} ({e}): {advice}", path.display()),
+        )
+    };
+    let address = SocketAddrUnix::new(path).map_err(absent)?;
+    let fd = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(absent)?;
+    for timeout in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&fd, timeout, Some(TIMEOUT)).map_err(absent)?;
+    }
+    rustix::io::retry_on_intr(|| connect(&fd, &address)).map_err(absent)?;
+    Ok(fd)
+}

@@ -1,0 +1,117 @@
+//! Elements on their way to the daemon.
+
+use crate::channel::DEADLINE;
+use crate::error::{Code, Error, Result};
+use crate::items::Inner;
+use crate::raw::SharedMemory;
+use crate::report::Outcome;
+use crate::session::{ITEMS_MAX, Session};
+use parking_lot::Mutex;
+use prebake_fingerprint::Digest;
+use prebake_proto::v1::{CommitRequest, Element};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Staging memory asked for at first: some tens of images, committed at once.
+const STAGE_BYTES: usize = 8 << 20;
+
+/// Longest element. A segment's address space is kept with this in mind; longer ones are better cut upstream.
+pub(crate) const ELEMENT_BYTES_MAX: usize = 256 << 20;
+
+/// Elements start at multiples of this in staging, so that they are copied from aligned memory.
+const ALIGNMENT: usize = 64;
+
+/// Memory that the daemon copies elements from, and what lies in it since the last commit.
+#[derive(Default)]
+pub(crate) struct Staging(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    memory: Option<SharedMemory>,
+    used: usize,
+    pending: Vec<(Arc<Inner>, Staged)>,
+}
+
+/// An element to hand over, and what its items have to know of it then.
+pub(crate) struct Staged {
+    pub(crate) item: usize,
+    pub(crate) fingerprint: Digest,
+    pub(crate) outcome: Outcome,
+    /// All but its place in staging memory.
+    pub(crate) element: Element,
+}
+
+impl Staging {
+    /// Copies an element's parts side by side.
+    ///
+    /// # Errors
+    /// `too-large`; `exhausted` if the daemon has no memory to stage in.
+    pub(crate) fn put(&self, items: &Arc<Inner>, mut staged: Staged, parts: &[&[u8]]) -> Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > ELEMENT_BYTES_MAX {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("an element of {length} bytes, at most {ELEMENT_BYTES_MAX} can be cached"),
+            ));
+        }
+        let mut state = self.0.lock();
+        let mut start = state.used.next_multiple_of(ALIGNMENT);
+        let room = state.memory.as_ref().map_or(0, SharedMemory::len);
+        if start + length > room {
+            state.commit(&items.session)?;
+            start = 0;
+        }
+        if length > room || state.memory.is_none() {
+            state.memory = None;
+            state.memory = Some(items.session.stage(length.max(STAGE_BYTES))?);
+        }
+        let mut at = start;
+        for part in parts {
+            if !state.memory.as_mut().is_some_and(|m| m.write(at, part)) {
+                return Err(Error::internal("an element that does not fit its staging memory"));
+            }
+            at += part.len();
+        }
+        state.used = at;
+        staged.element.staging_offset = start as u64;
+        staged.element.len = length as u64;
+        state.pending.push((Arc::clone(items), staged));
+        Ok(())
+    }
+
+    /// Hands over what was put since the last commit, of all collections.
+    pub(crate) fn commit(&self, session: &Session) -> Result<()> {
+        self.0.lock().commit(session)
+    }
+}
+
+impl State {
+    fn commit(&mut self, session: &Session) -> Result<()> {
+        let mut collections: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        for (items, staged) in self.pending.drain(..) {
+            let of_one = collections.entry(items.collection).or_default();
+            of_one.push((items, staged));
+        }
+        self.used = 0;
+        for (collection, pending) in collections {
+            for some in pending.chunks(ITEMS_MAX) {
+                let elements = some.iter().map(|(_, staged)| staged.element.clone());
+                let request = CommitRequest {
+                    session: session.id,
+                    collection,
+                    elements: elements.collect(),
+                };
+                let answer = session.call(DEADLINE, |mut c| async move { c.commit(request).await })?;
+                if answer.committed.len() != some.len() {
+                    return Err(Error::protocol("not an answer to Commit"));
+                }
+                for ((items, staged), committed) in some.iter().zip(answer.committed) {
+                    if let Some(location) = committed.location {
+                        items.committed(staged, &location)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

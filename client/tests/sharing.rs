@@ -1,0 +1,341 @@
+//! Jobs that share one computation through a real daemon.
+
+mod support;
+
+use prebake_client::{Acquired, Code, Cost, Job};
+use std::fs;
+use support::{Daemon, ELEMENT_BYTES, all, connect, data, ensure, fill, graph, never, options};
+
+#[test]
+fn what_one_job_computes_the_next_only_reads() {
+    let daemon = Daemon::start(&[]);
+    let data = data(60);
+    let first = data.items(&daemon.job("first"));
+    assert_eq!(ensure(&first, &data, &all(&first)), all(&first));
+    let second = data.items(&daemon.job("second"));
+    assert!(ensure(&second, &data, &all(&second)).is_empty());
+    for i in 0..60 {
+        let (view, layout) = second.get(i, false).unwrap().unwrap();
+        assert!(view.is_mapped());
+        assert_eq!((&*layout, view.as_slice()), ("layout", &data.element(i)[..]));
+    }
+    let stats = second.stats();
+    assert_eq!((stats.computed, stats.reused, stats.followed), (0, 60, 0));
+    assert_eq!(stats.bytes_ram, 60 * ELEMENT_BYTES as u64);
+    drop((first, second));
+    let totals = daemon.control().status().unwrap().totals.unwrap();
+    assert_eq!((totals.hits, totals.misses, totals.entries), (60, 60, 60));
+}
+
+#[test]
+fn a_batch_is_a_slice_where_elements_lie_side_by_side_and_a_copy_where_not() {
+    let daemon = Daemon::start(&[]);
+    let data = data(60);
+    let items = data.items(&daemon.job("job"));
+    assert!(items.batch(&[0, 1], false).unwrap().is_none());
+    ensure(&items, &data, &all(&items));
+    for (indices, mapped) in [((20..50).collect::<Vec<_>>(), true), (vec![3, 50, 4, 3], false)] {
+        let batch = items.batch(&indices, true).unwrap().unwrap();
+        let expected: Vec<u8> = indices.iter().flat_map(|i| data.element(*i)).collect();
+        assert_eq!(batch.bytes.as_slice(), expected);
+        assert_eq!((batch.count, batch.bytes.is_mapped()), (indices.len(), mapped));
+    }
+}
+
+#[test]
+fn edits_of_views_are_never_seen_again() {
+    let daemon = Daemon::start(&[]);
+    let data = data(60);
+    let items = data.items(&daemon.job("job"));
+    ensure(&items, &data, &all(&items));
+    let expected: Vec<u8> = (0..60).flat_map(|i| data.element(i)).collect();
+    let kept = items.get(7, false).unwrap().map(|(mut view, _)| {
+        view.as_mut_slice().fill(0xee);
+        view
+    });
+    for epoch in 0..3 {
+        let mut batch = items.batch(&all(&items), false).unwrap().unwrap();
+        assert!(batch.bytes.as_slice() == expected, "epoch {epoch}");
+        batch.bytes.as_mut_slice().fill(0xdd);
+        // Over bytes that are still held, edited: a copy of the cached ones.
+        for i in [6, 7, 8] {
+            let (view, _) = items.get(i, false).unwrap().unwrap();
+            assert!(!view.is_mapped());
+            assert_eq!(view.as_slice(), data.element(i));
+        }
+    }
+    assert!(kept.unwrap().as_slice().iter().all(|b| *b == 0xee));
+}
+
+#[test]
+fn jobs_in_the_same_order_split_the_work_and_follow_each_other() {
+    let daemon = Daemon::start(&[]);
+    let data = data(8);
+    let (a, b) = (data.items(&daemon.job("a")), data.items(&daemon.job("b")));
+    let leased = a.acquire(&[0], &[1, 2, 3, 4, 5, 6, 7], 1, &mut never).unwrap();
+    assert_eq!(leased.compute, [0]);
+    let more = a.acquire(&[1, 2], &[], 2, &mut never).unwrap();
+    assert_eq!(more.compute, [1, 2]);
+    // Item 0 is held: the first free item ahead is b's, though more lie in between than b asks leases for.
+    let ahead = b.acquire(&[0], &[1, 2, 3, 4, 5, 6, 7], 1, &mut never).unwrap();
+    assert_eq!(ahead.compute, [3]);
+    fill(&b, &data, &[3]);
+    let follower = std::thread::scope(|scope| {
+        let follower = scope.spawn(|| b.acquire(&[0], &[], 1, &mut never).unwrap());
+        fill(&a, &data, &[0, 1, 2]);
+        follower.join().unwrap()
+    });
+    assert_eq!(follower, Acquired::default());
+    assert_eq!(b.get(0, false).unwrap().unwrap().0.as_slice(), data.element(0));
+    ensure(&b, &data, &[3]);
+    assert_eq!(b.get(3, false).unwrap().unwrap().0.as_slice(), data.element(3));
+    let stats = b.stats();
+    assert_eq!((stats.computed, stats.followed, stats.reused), (1, 1, 0));
+}
+
+#[test]
+fn waiting_for_another_job_can_be_interrupted() {
+    let daemon = Daemon::start(&[]);
+    let data = data(1);
+    let (a, b) = (data.items(&daemon.job("a")), data.items(&daemon.job("b")));
+    a.acquire(&[0], &[], 1, &mut never).unwrap();
+    let mut asked = 0;
+    let interrupted = b.acquire(&[0], &[], 1, &mut || {
+        asked += 1;
+        asked == 2
+    });
+    assert_eq!(interrupted.unwrap_err().code(), Code::Interrupted);
+}
+
+#[test]
+fn leases_pass_on_when_released_and_when_the_job_ends() {
+    let daemon = Daemon::start(&[]);
+    let data = data(2);
+    let job = daemon.job("a");
+    let a = data.items(&job);
+    assert_eq!(a.acquire(&[0, 1], &[], 2, &mut never).unwrap().compute, [0, 1]);
+    let again = a.acquire(&[1], &[], 1, &mut never).unwrap();
+    assert_eq!(again.compute, [1], "waiting for oneself would never end");
+    let b = data.items(&daemon.job("b"));
+    a.release(&[0]).unwrap();
+    assert_eq!(b.acquire(&[0], &[], 1, &mut never).unwrap().compute, [0]);
+    assert!(!a.put(0, "layout", &[b"x"], Cost::default()).unwrap());
+    drop((a, job));
+    assert_eq!(b.acquire(&[1], &[], 1, &mut never).unwrap().compute, [1]);
+}
+
+#[test]
+fn an_edited_file_is_computed_again_and_a_put_of_the_old_one_is_dropped() {
+    let daemon = Daemon::start(&[]);
+    let data = data(4);
+    let items = data.items(&daemon.job("job"));
+    ensure(&items, &data, &all(&items));
+    fs::write(&data.1[2], "77").unwrap();
+    assert_eq!(items.validate().unwrap(), 1);
+    assert!(items.get(2, true).unwrap().is_none() && items.get(1, true).unwrap().is_some());
+    let leased = items.acquire(&[2], &[], 1, &mut never).unwrap();
+    assert_eq!(leased.compute, [2]);
+    fs::write(&data.1[2], "78").unwrap();
+    assert!(
+        !items
+            .put(2, "layout", &[b"of 77 or 78?"], Cost::default())
+            .unwrap()
+    );
+    assert_eq!(ensure(&items, &data, &[2]), [2]);
+    assert_eq!(
+        items.get(2, false).unwrap().unwrap().0.as_slice(),
+        data.element(2)
+    );
+    // Back to what it was: its first element is still there.
+    fs::write(&data.1[2], "2").unwrap();
+    assert!(ensure(&items, &data, &all(&items)).is_empty());
+}
+
+#[test]
+fn missing_inputs_and_elements_too_large_are_left_to_the_job() {
+    let daemon = Daemon::start(&[]);
+    let data = data(2);
+    let items = data.items(&daemon.job("job"));
+    fs::remove_file(&data.1[0]).unwrap();
+    let acquired = items.acquire(&[0, 1], &[], 2, &mut never).unwrap();
+    assert_eq!(acquired.compute, [1]);
+    assert!(acquired.bypass[&0].contains("cannot read input"));
+    let huge = vec![0; (256 << 20) + 1];
+    assert!(!items.put(1, "layout", &[&huge], Cost::default()).unwrap());
+    assert_eq!(ensure(&items, &data, &[1]), [1], "the lease was given back");
+}
+
+#[test]
+fn batches_of_unlike_elements_are_refused() {
+    let daemon = Daemon::start(&[]);
+    let data = data(2);
+    let items = data.items(&daemon.job("job"));
+    items.acquire(&[0, 1], &[], 2, &mut never).unwrap();
+    for (i, layout) in ["one", "other"].iter().enumerate() {
+        assert!(items.put(i, layout, &[b"", b"bytes"], Cost::default()).unwrap());
+    }
+    ensure(&items, &data, &[0, 1]);
+    assert_eq!(items.batch(&[0, 1], false).err().unwrap().code(), Code::Ragged);
+    assert_eq!(
+        items.batch(&[1], false).unwrap().unwrap().bytes.as_slice(),
+        b"bytes"
+    );
+}
+
+#[test]
+fn elements_of_no_bytes_are_elements() {
+    let daemon = Daemon::start(&[]);
+    let data = data(2);
+    let items = data.items(&daemon.job("job"));
+    items.acquire(&[0, 1], &[], 2, &mut never).unwrap();
+    for i in 0..2 {
+        assert!(items.put(i, "layout", &[], Cost::default()).unwrap());
+    }
+    ensure(&items, &data, &[0, 1]);
+    assert!(items.get(0, false).unwrap().unwrap().0.is_empty());
+    assert_eq!(items.batch(&[0, 1], false).unwrap().unwrap().count, 2);
+}
+
+#[test]
+fn a_call_is_reused_while_its_arguments_and_files_are_the_same() {
+    let daemon = Daemon::start(&[]);
+    let data = data(2);
+    let collection = daemon.job("job").plan(graph("1")).unwrap();
+    let arguments = prebake_fingerprint::Digest([1; 32]);
+    let call = || collection.call("f(x)", arguments, &data.1).unwrap();
+    let items = call();
+    assert_eq!(items.acquire(&[0], &[], 1, &mut never).unwrap().compute, [0]);
+    assert!(items.put(0, "layout", &[b"value"], Cost::default()).unwrap());
+    items.commit().unwrap();
+    let again = call();
+    assert_eq!(
+        again.acquire(&[0], &[], 1, &mut never).unwrap(),
+        Acquired::default()
+    );
+    assert_eq!(again.get(0, false).unwrap().unwrap().0.as_slice(), b"value");
+    fs::write(&data.1[1], "edited").unwrap();
+    assert!(again.get(0, false).unwrap().is_none());
+    assert_eq!(again.acquire(&[0], &[], 1, &mut never).unwrap().compute, [0]);
+}
+
+#[test]
+fn a_random_graph_is_bypassed_and_a_wrong_one_refused() {
+    use prebake_proto::v1::{Determinism, determinism::Class};
+    let daemon = Daemon::start(&[]);
+    let job = daemon.job("job");
+    let data = data(1);
+    let mut random = graph("1");
+    random.operators[1].determinism = Some(Determinism {
+        class: Some(Class::Random(true)),
+    });
+    let collection = job.plan(random).unwrap();
+    assert!(!collection.bypass().is_empty());
+    let items = collection.files(data.0.path(), data.1.clone()).unwrap();
+    let acquired = items.acquire(&[0], &[], 1, &mut never).unwrap();
+    assert_eq!(acquired.bypass[&0], collection.bypass());
+    let mut cycle = graph("1");
+    cycle.operators[1].inputs[0].operator = "decode".to_owned();
+    assert_eq!(job.plan(cycle).err().unwrap().code(), Code::BadGraph);
+}
+
+#[test]
+fn a_daemon_without_memory_keeps_serving_right_bytes() {
+    // RAM for 8 blocks of 4 MiB, of which most are kept for what is on its way; 90 MB of elements.
+    let daemon = Daemon::start(&["--ram-bytes", "50331648"]);
+    let data = data(600);
+    let items = data.items(&daemon.job("job"));
+    for epoch in 0..2 {
+        for some in all(&items).chunks(20) {
+            loop {
+                let acquired = items.acquire(some, &[], some.len(), &mut never).unwrap();
+                for &i in &acquired.compute {
+                    items
+                        .put(i, "layout", &[&data.element(i)], Cost::default())
+                        .unwrap();
+                }
+                items.commit().unwrap();
+                if acquired.compute.is_empty() {
+                    break;
+                }
+            }
+            for &i in some {
+                if let Some((mut view, _)) = items.get(i, false).unwrap() {
+                    assert!(view.as_slice() == data.element(i), "item {i} in epoch {epoch}");
+                    view.as_mut_slice().fill(0xee);
+                }
+            }
+        }
+    }
+    let stats = items.stats();
+    assert!(stats.bytes_ssd > 0, "{stats:?}");
+    let totals = daemon.control().status().unwrap().totals.unwrap();
+    assert!(totals.ram_bytes <= totals.ram_budget_bytes, "{totals:?}");
+}
+
+#[test]
+fn a_killed_daemon_is_lost_and_what_is_mapped_stays_readable() {
+    let mut daemon = Daemon::start(&[]);
+    let data = data(3);
+    let job = daemon.job("job");
+    let items = data.items(&job);
+    ensure(&items, &data, &[0, 1]);
+    let held = items.get(0, false).unwrap().unwrap().0;
+    daemon.kill();
+    assert_eq!(held.as_slice(), data.element(0));
+    assert_eq!(
+        items.get(1, false).unwrap().unwrap().0.as_slice(),
+        data.element(1)
+    );
+    let lost = items.acquire(&[2], &[], 1, &mut never).unwrap_err();
+    assert_eq!(lost.code(), Code::DaemonLost);
+    assert_eq!(job.plan(graph("1")).err().unwrap().code(), Code::DaemonLost);
+    drop((items, job));
+    daemon.restart();
+    let again = data.items(&daemon.job("job"));
+    ensure(&again, &data, &all(&again));
+    assert_eq!(
+        again.get(1, false).unwrap().unwrap().0.as_slice(),
+        data.element(1)
+    );
+}
+
+#[test]
+fn what_is_durable_is_there_after_a_restart() {
+    let mut daemon = Daemon::start(&[]);
+    let data = data(50);
+    let items = data.items(&daemon.job("job"));
+    ensure(&items, &data, &all(&items));
+    daemon.control().sync().unwrap();
+    daemon.restart();
+    let again = data.items(&daemon.job("job"));
+    assert!(ensure(&again, &data, &all(&again)).is_empty());
+    for i in all(&again) {
+        assert_eq!(
+            again.get(i, false).unwrap().unwrap().0.as_slice(),
+            data.element(i)
+        );
+    }
+    assert!(again.stats().bytes_ssd > 0);
+}
+
+#[test]
+fn a_daemon_is_started_when_none_runs_and_only_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("cache");
+    let absent = Job::connect(options(&place, "job")).err().unwrap();
+    assert_eq!(absent.code(), Code::DaemonAbsent);
+    let start = || {
+        let mut options = options(&place, "job");
+        options.autostart = true;
+        options.daemon = Some(support::binary());
+        Job::connect(options).unwrap()
+    };
+    let jobs: Vec<Job> = std::thread::scope(|scope| {
+        let both = [scope.spawn(start), scope.spawn(start)];
+        both.map(|job| job.join().unwrap()).into()
+    });
+    let pid = support::daemon_pid(&place);
+    assert_eq!(jobs[0].boot_id(), jobs[1].boot_id());
+    assert_eq!(connect(&place, "third").boot_id(), jobs[0].boot_id());
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}

@@ -1,0 +1,49 @@
+"""A job of the mix: `python jobs.py KIND FOLDER` runs one pipeline over every file of a folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import prebake
+
+
+def read(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def histogram(text: bytes) -> np.ndarray:
+    """Enough work to be worth sharing: some milliseconds for each file."""
+    counts = np.zeros(256, np.int64)
+    for _ in range(20):
+        for byte in text:
+            counts[byte] += 1
+    return counts
+
+
+def spread(text: bytes) -> np.ndarray:
+    """1 MiB: a few dozen overflow a small SSD tier."""
+    return np.resize(np.frombuffer(text, np.uint8), 1 << 20)
+
+
+def inflate(text: bytes) -> np.ndarray:
+    """32 MiB: more than the test's whole SSD tier."""
+    return np.resize(np.frombuffer(text, np.uint8), 32 << 20)
+
+
+PIPELINES = {"share": [read, histogram], "evict": [read, spread], "bypass": [read, inflate]}
+
+
+def main() -> None:
+    kind, folder = sys.argv[1:]
+    files = sorted(str(path) for path in Path(folder).iterdir())
+    wrapped = prebake.wrap(files, PIPELINES[kind])
+    for _ in wrapped.batches(size=5):
+        pass
+    print(wrapped.stats())
+
+
+if __name__ == "__main__":
+    main()
