@@ -2,6 +2,10 @@
 use prost::Message;
 use std::{env, error::Error, fs, path::PathBuf};
 
+/// Read by people's scripts: plain JSON numbers and every field, where protobuf JSON has 64-bit numbers
+/// as strings and leaves out zeros.
+const REPORTS: [&str; 4] = ["StatusResponse", "Totals", "CollectionStatus", "JobStatus"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let files = ["graph", "cache", "data"].map(|f| format!("proto/prebake/v1/{f}.proto"));
     for file in &files {
@@ -10,11 +14,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(&files, ["proto"])?;
     let encoded = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin");
     fs::write(&encoded, descriptors.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .bytes(".prebake.v1")
-        .compile_fds(descriptors)?;
-    pbjson_build::Builder::new()
-        .register_descriptors(&fs::read(&encoded)?)?
+    let mut messages = tonic_prost_build::configure().bytes(".prebake.v1");
+    let mut json = pbjson_build::Builder::new();
+    for report in REPORTS {
+        let path = format!(".prebake.v1.{report}");
+        messages = messages.type_attribute(&path, "#[derive(serde::Serialize)]");
+        json.exclude([path]);
+    }
+    messages.compile_fds(descriptors)?;
+    json.register_descriptors(&fs::read(&encoded)?)?
         .build(&[".prebake.v1"])?;
     Ok(())
 }

@@ -1,0 +1,293 @@
+//! The command line, as a person uses it: real processes, a daemon of their own.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{
+    fmt::Write,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+const PREBAKE: &str = env!("CARGO_BIN_EXE_prebake");
+
+/// A folder to work in, and a daemon that is started by the first command and killed at the end.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("raw")).unwrap();
+        for i in 0..3 {
+            fs::write(folder.path().join(format!("raw/{i}.txt")), format!("line {i}\n")).unwrap();
+        }
+        let script = "mkdir -p out && for f in raw/*; do tr a-z A-Z <$f >out/${f##*/}; done\n\
+                      echo done; echo careful >&2; echo x >>ran\n";
+        fs::write(folder.path().join("clean.sh"), script).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn prebake(&self, arguments: &[&str]) -> Output {
+        Command::new(PREBAKE)
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("PREBAKE_DIR", self.path("cache"))
+            .env_remove("PREBAKE")
+            .output()
+            .unwrap()
+    }
+
+    fn clean(&self) -> Output {
+        self.prebake(&["run", "-q", "-i", "raw", "-o", "out", "--", "sh", "clean.sh"])
+    }
+
+    fn runs(&self) -> usize {
+        fs::read_to_string(self.path("ran")).map_or(0, |ran| ran.lines().count())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The lock file's holder is the daemon this place started.
+        let lock = fs::canonicalize(self.path("cache/lock")).unwrap_or_default();
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let fds = fs::read_dir(process.path().join("fd"))
+                .into_iter()
+                .flatten()
+                .flatten();
+            let holds = fds
+                .filter_map(|fd| fs::read_link(fd.path()).ok())
+                .any(|to| to == lock);
+            if let (true, Ok(pid)) = (holds, process.file_name().to_string_lossy().parse::<i32>()) {
+                let pid = rustix::process::Pid::from_raw(pid).unwrap();
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_second_run_replays_files_streams_and_exit_code() {
+    let place = Place::new();
+    let first = place.clean();
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert_eq!(place.runs(), 1);
+    fs::set_permissions(place.path("out/1.txt"), fs::Permissions::from_mode(0o640)).unwrap();
+    fs::remove_dir_all(place.path("out")).unwrap();
+
+    let second = place.clean();
+    assert_eq!(place.runs(), 1, "it was not run again");
+    assert_eq!(
+        (second.status.code(), text(&second.stdout), text(&second.stderr)),
+        (Some(0), "done\n".into(), "careful\n".into())
+    );
+    assert_eq!(fs::read_to_string(place.path("out/1.txt")).unwrap(), "LINE 1\n");
+
+    let third = place.clean();
+    assert!(third.status.success());
+    assert_eq!(place.runs(), 1, "nor with its output in place");
+}
+
+#[test]
+fn a_changed_input_script_variable_or_argument_runs_again() {
+    let place = Place::new();
+    place.clean();
+    fs::write(place.path("raw/1.txt"), "changed\n").unwrap();
+    place.clean();
+    assert_eq!(place.runs(), 2, "input");
+    assert_eq!(fs::read_to_string(place.path("out/1.txt")).unwrap(), "CHANGED\n");
+    fs::write(place.path("raw/3.txt"), "added\n").unwrap();
+    place.clean();
+    assert_eq!(place.runs(), 3, "added input");
+    let script = fs::read_to_string(place.path("clean.sh")).unwrap();
+    fs::write(place.path("clean.sh"), format!("{script}# more\n")).unwrap();
+    place.clean();
+    assert_eq!(place.runs(), 4, "script");
+
+    let with = |value: &str| {
+        let run = [
+            "run", "-q", "-e", "LEVEL", "-i", "raw", "-o", "out", "--", "sh", "clean.sh",
+        ];
+        let mut command = Command::new(PREBAKE);
+        command.args(run).current_dir(place.folder.path());
+        command
+            .env("PREBAKE_DIR", place.path("cache"))
+            .env("LEVEL", value)
+            .output()
+            .unwrap();
+    };
+    with("1");
+    with("2");
+    with("1");
+    assert_eq!(place.runs(), 6, "variable");
+}
+
+#[test]
+fn failure_is_not_cached_and_its_code_comes_through() {
+    let place = Place::new();
+    fs::write(place.path("fail.sh"), "echo x >>ran; exit 7\n").unwrap();
+    for runs in 1..3 {
+        let failed = place.prebake(&["run", "--", "sh", "fail.sh"]);
+        assert_eq!(failed.status.code(), Some(7));
+        assert_eq!(place.runs(), runs);
+    }
+}
+
+#[test]
+fn what_cannot_be_replayed_exactly_is_run() {
+    let place = Place::new();
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/mine"), "kept").unwrap();
+    let run = place.prebake(&["run", "-i", "raw", "-o", "out", "--", "sh", "clean.sh"]);
+    assert!(
+        text(&run.stderr).contains("out/mine was there before"),
+        "{}",
+        text(&run.stderr)
+    );
+    place.clean();
+    assert_eq!(place.runs(), 2);
+    fs::remove_file(place.path("out/mine")).unwrap();
+    fs::remove_dir_all(place.path("out")).unwrap();
+    place.clean();
+    fs::write(place.path("out/mine"), "kept").unwrap();
+    place.clean();
+    assert_eq!(
+        place.runs(),
+        4,
+        "a stray file in the output: a replay would differ from a run"
+    );
+    assert_eq!(fs::read_to_string(place.path("out/mine")).unwrap(), "kept");
+}
+
+#[test]
+fn bad_command_lines_are_refused_before_anything_runs() {
+    let place = Place::new();
+    let refused = |arguments: &[&str], says: &str| {
+        let output = place.prebake(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    };
+    refused(
+        &["run", "-i", "missing", "--", "sh", "clean.sh"],
+        "missing is not there",
+    );
+    refused(
+        &["run", "-i", ".", "-o", "out", "--", "sh", "clean.sh"],
+        "lies inside input",
+    );
+    refused(&["run", "--", "no-such-program"], "no such program");
+    refused(&["gc", "--to", "much"], "is no size");
+    assert_eq!(place.runs(), 0);
+    assert!(!place.path("cache").exists());
+}
+
+#[test]
+fn status_is_one_json_object_with_the_totals() {
+    let place = Place::new();
+    let absent = place.prebake(&["status"]);
+    assert_eq!(absent.status.code(), Some(2));
+    place.clean();
+    place.clean();
+    let status = place.prebake(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let totals = &status["totals"];
+    assert_eq!(
+        (totals["hits"].as_u64(), totals["misses"].as_u64()),
+        (Some(1), Some(1))
+    );
+    assert_eq!(totals["miss_reasons"]["new graph"], 1);
+    let people = text(&place.prebake(&["status"]).stdout);
+    assert!(
+        people.contains("1 reused (1 hits, 0 followed), 1 computed (1 new graph)"),
+        "{people}"
+    );
+    assert!(place.prebake(&["gc"]).status.success());
+}
+
+fn graph(file: &Path, operators: &str) {
+    let text = format!(r#"{{"version":1,"output":"b","operators":[{operators}]}}"#);
+    fs::write(file, text).unwrap();
+}
+
+const SOURCE: &str =
+    r#"{"id":"a","name":"files","source":{"files":{}},"determinism":{"deterministic":true}}"#;
+
+fn resize(size: u32) -> String {
+    format!(
+        r#"{SOURCE},{{"id":"b","name":"Resize","params":{{"size":{{"integer":"{size}"}}}},
+           "inputs":[{{"operator":"a"}}],"determinism":{{"deterministic":true}}}}"#
+    )
+}
+
+#[test]
+fn graphs_have_digests_and_differences() {
+    let place = Place::new();
+    graph(&place.path("a.json"), &resize(232));
+    graph(&place.path("b.json"), &resize(256));
+    let digest = |file| text(&place.prebake(&["fingerprint", file]).stdout);
+    assert_eq!(digest("a.json").trim().len(), 64);
+    assert_ne!(digest("a.json"), digest("b.json"));
+    let diff = place.prebake(&["diff", "a.json", "b.json"]);
+    assert_eq!(diff.status.code(), Some(1));
+    assert_eq!(text(&diff.stdout), "Resize size 232 -> 256\n");
+    assert_eq!(
+        place.prebake(&["diff", "a.json", "a.json"]).status.code(),
+        Some(0)
+    );
+}
+
+#[test]
+fn impossible_graphs_are_refused_by_name() {
+    let place = Place::new();
+    let refused = |says: &str| {
+        let output = place.prebake(&["fingerprint", "g.json"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    };
+    refused("No such file");
+    let file = place.path("g.json");
+    fs::write(&file, r#"{"version":9,"output":"b","operators":[]}"#).unwrap();
+    refused("[unsupported-version]");
+    let edge = |id: &str, to: &str| format!(r#"{{"id":"{id}","name":"n","inputs":[{{"operator":"{to}"}}]}}"#);
+    graph(&file, &format!("{},{}", edge("a", "b"), edge("b", "a")));
+    refused("[cycle]");
+    let mut many = String::from(r#"{"id":"b","name":"n"}"#);
+    for i in 0..1_000_000 {
+        write!(many, r#",{{"id":"{i}","name":"n"}}"#).unwrap();
+    }
+    graph(&file, &many);
+    refused("[too-many-operators]");
+}
+
+#[test]
+fn a_daemon_says_why_it_cannot_start() {
+    let place = Place::new();
+    let serve = |dir: &Path| {
+        let output = Command::new(PREBAKE)
+            .arg("--dir")
+            .arg(dir)
+            .arg("serve")
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let long = place.path(&"d".repeat(120));
+    assert!(serve(&long).contains("[socket-path-too-long]"));
+    assert!(!long.exists(), "nothing is made before it is checked");
+    let file = place.path("file");
+    fs::write(&file, "").unwrap();
+    assert!(serve(&file).contains("[folder]"));
+    place.clean();
+    assert!(serve(&place.path("cache")).contains("[locked]"));
+}
