@@ -13,6 +13,9 @@ use std::time::Duration;
 /// One wait inside the daemon. Short, so that Ctrl-C is seen soon.
 const WAIT: Duration = Duration::from_millis(100);
 
+/// Items ahead that are looked at in any case. Where they are there already, as in a warm run, one call locates them all.
+const WINDOW_MIN: usize = 32;
+
 /// So often in a row may a located element turn out to be gone before it is computed without storing.
 const LOST_MAX: usize = 3;
 
@@ -68,7 +71,7 @@ impl Items {
         let mut search = Search {
             wanted: wanted.iter().copied().filter(|i| seen.insert(*i)).collect(),
             ahead,
-            window: leases_max.max(1),
+            window: leases_max.max(WINDOW_MIN),
             leases_max: leases_max.max(1),
             done: Acquired::default(),
             lost: HashMap::new(),
@@ -92,27 +95,27 @@ impl Inner {
     fn search(&self, search: &mut Search<'_>, interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
         self.session.listen()?;
         search.begin(&mut self.state.lock(), self);
+        let (mut asked, mut waiting) = (false, false);
         loop {
             self.reach(search)?;
             let idle = search.done.compute.is_empty() && search.done.bypass.is_empty();
+            if asked && !idle {
+                return Ok(());
+            }
+            if waiting && interrupted() {
+                return Err(Error::new(Code::Interrupted, "interrupted while waiting"));
+            }
             let question = self.question(search, &mut self.state.lock(), idle);
-            if question.wanted.is_empty() || !search.done.compute.is_empty() {
+            if question.wanted.is_empty() {
                 return Ok(());
             }
             let wait = Duration::from_millis(question.request.wait_ms.into());
             let request = question.request.clone();
             let call = async |mut c: v1::cache_client::CacheClient<_>| c.acquire(request).await;
             let answer = self.session.call(wait + DEADLINE, call)?;
-            let waiting = search.learn(&question, answer, &mut self.state.lock())?;
+            waiting = search.learn(&question, answer, &mut self.state.lock())?;
+            asked = true;
             search.window = search.window.saturating_mul(2);
-            self.reach(search)?;
-            let idle = search.done.compute.is_empty() && search.done.bypass.is_empty();
-            if !idle {
-                return Ok(());
-            }
-            if waiting && interrupted() {
-                return Err(Error::new(Code::Interrupted, "interrupted while waiting"));
-            }
         }
     }
 
@@ -124,7 +127,7 @@ impl Inner {
         };
         let (wanted, ahead) = {
             let state = self.state.lock();
-            let window = &search.ahead[..search.ahead.len().min(search.leases_max)];
+            let window = &search.ahead[..search.ahead.len().min(search.window)];
             (located(&search.wanted, &state), located(window, &state))
         };
         // Wanted ones first, in case memory runs out.
@@ -139,7 +142,10 @@ impl Inner {
             let lost = search.lost.entry(i).or_default();
             *lost += 1;
             if *lost == LOST_MAX {
-                search.bypass(i, "its element was evicted again and again");
+                search.bypass(
+                    i,
+                    "its element cannot be mapped: memory is short, or it is evicted again and again",
+                );
             }
         }
         Ok(())
@@ -149,14 +155,15 @@ impl Inner {
         let mut wanted = search.wanted.clone();
         wanted.retain(|i| state.found[*i].is_none() && !search.done.bypass.contains_key(i));
         wanted.truncate(ITEMS_MAX);
+        let window = search.window.min(ITEMS_MAX);
         let asked: HashSet<usize> = wanted.iter().copied().collect();
         let unknown = search
             .ahead
             .iter()
             .copied()
             .filter(|i| state.found[*i].is_none() && !state.leases.contains_key(i) && !asked.contains(i));
-        let mut ahead: Vec<usize> = unknown.take(search.window.min(ITEMS_MAX)).collect();
-        let whole = ahead.len() < search.window.min(ITEMS_MAX);
+        let mut ahead: Vec<usize> = unknown.take(window).collect();
+        let whole = ahead.len() < window || window == ITEMS_MAX;
         // Inputs of later items are looked at when their turn comes; here only the first time.
         let new = ahead.iter().copied();
         let new: Vec<usize> = new.filter(|i| state.inputs.fingerprint(*i).is_none()).collect();
@@ -189,14 +196,12 @@ impl Inner {
 }
 
 impl Search<'_> {
-    /// Takes the fingerprints of what is wanted. Own leases are work to do: waiting for oneself would never end.
+    /// Takes the fingerprints of what is wanted.
     fn begin(&mut self, state: &mut State, inner: &Inner) {
         let answers = state.refresh(&self.wanted, &inner.session);
         for (i, answer) in self.wanted.clone().into_iter().zip(answers) {
             if let Err(error) = answer {
                 self.bypass(i, &error.to_string());
-            } else if state.leases.contains_key(&i) {
-                self.done.compute.push(i);
             }
         }
     }

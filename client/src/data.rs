@@ -14,8 +14,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// Blocks asked for in one packet. The kernel passes at most 253 descriptors with one (SCM_MAX_FD).
-pub(crate) const BLOCKS_MAX: usize = 64;
+/// Blocks asked for in one packet: 64 MiB, which a slow disk too reads before the answer counts as late. The daemon takes
+/// up to 64, the kernel passes up to 253 descriptors (SCM_MAX_FD).
+pub(crate) const BLOCKS_MAX: usize = 16;
 
 /// Longer answers are refused. The longest is a list of evicted blocks, about 16 bytes each.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;

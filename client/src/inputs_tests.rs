@@ -152,7 +152,7 @@ fn a_missing_file_or_a_pipe_fails_alone_and_is_forgotten() {
 fn a_call_depends_on_its_arguments_and_all_files_below_its_inputs() {
     let temp = folder(&[("a", "one"), ("b", "two")]);
     let call = |arguments: u8| {
-        let roots = vec![temp.path().to_path_buf(), temp.path().join("a")];
+        let roots = vec![temp.path().join("a"), temp.path().to_path_buf()];
         Inputs::call("f".to_owned(), Digest([arguments; 32]), roots)
     };
     let mut inputs = call(1);

@@ -8,8 +8,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// A daemon that does not accept or answer a packet in this time is taken for dead: the job computes without it.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// A daemon that does not take a connection or a packet in this time is taken for dead: the job computes without it.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The same for an answer, which may have to be read from a slow disk.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to a Unix socket.
 ///
@@ -28,8 +31,8 @@ pub(crate) fn open(path: &Path, kind: SocketType) -> Result<OwnedFd> {
     };
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     let fd = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(absent)?;
-    for timeout in [Timeout::Send, Timeout::Recv] {
-        set_socket_timeout(&fd, timeout, Some(TIMEOUT)).map_err(absent)?;
+    for (which, timeout) in [(Timeout::Send, SEND_TIMEOUT), (Timeout::Recv, ANSWER_TIMEOUT)] {
+        set_socket_timeout(&fd, which, Some(timeout)).map_err(absent)?;
     }
     rustix::io::retry_on_intr(|| connect(&fd, &address)).map_err(absent)?;
     Ok(fd)

@@ -1,6 +1,5 @@
 //! Elements on their way to the daemon.
 
-use crate::channel::DEADLINE;
 use crate::error::{Code, Error, Result};
 use crate::items::Inner;
 use crate::raw::SharedMemory;
@@ -11,12 +10,16 @@ use prebake_fingerprint::Digest;
 use prebake_proto::v1::{CommitRequest, Element};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Staging memory asked for at first: some tens of images, committed at once.
 const STAGE_BYTES: usize = 8 << 20;
 
 /// Longest element. A segment's address space is kept with this in mind; longer ones are better cut upstream.
 pub(crate) const ELEMENT_BYTES_MAX: usize = 256 << 20;
+
+/// A commit may have to wait for the disk, when jobs produce faster than it writes. A slow disk is no dead daemon.
+const COMMIT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Elements start at multiples of this in staging, so that they are copied from aligned memory.
 const ALIGNMENT: usize = 64;
@@ -101,7 +104,7 @@ impl State {
                     collection,
                     elements: elements.collect(),
                 };
-                let answer = session.call(DEADLINE, |mut c| async move { c.commit(request).await })?;
+                let answer = session.call(COMMIT_DEADLINE, |mut c| async move { c.commit(request).await })?;
                 if answer.committed.len() != some.len() {
                     return Err(Error::protocol("not an answer to Commit"));
                 }

@@ -70,25 +70,26 @@ fn edits_of_views_are_never_seen_again() {
 #[test]
 fn jobs_in_the_same_order_split_the_work_and_follow_each_other() {
     let daemon = Daemon::start(&[]);
-    let data = data(8);
+    let data = data(100);
     let (a, b) = (data.items(&daemon.job("a")), data.items(&daemon.job("b")));
-    let leased = a.acquire(&[0], &[1, 2, 3, 4, 5, 6, 7], 1, &mut never).unwrap();
+    let order = all(&a);
+    let leased = a.acquire(&order[..1], &order[1..], 1, &mut never).unwrap();
     assert_eq!(leased.compute, [0]);
-    let more = a.acquire(&[1, 2], &[], 2, &mut never).unwrap();
-    assert_eq!(more.compute, [1, 2]);
-    // Item 0 is held: the first free item ahead is b's, though more lie in between than b asks leases for.
-    let ahead = b.acquire(&[0], &[1, 2, 3, 4, 5, 6, 7], 1, &mut never).unwrap();
-    assert_eq!(ahead.compute, [3]);
-    fill(&b, &data, &[3]);
+    let more = a.acquire(&order[1..80], &[], 79, &mut never).unwrap();
+    assert_eq!(more.compute, order[1..80]);
+    // Item 0 is held: the first free item ahead is b's, though many lie in between.
+    let ahead = b.acquire(&order[..1], &order[1..], 1, &mut never).unwrap();
+    assert_eq!(ahead.compute, [80]);
+    fill(&b, &data, &[80]);
     let follower = std::thread::scope(|scope| {
         let follower = scope.spawn(|| b.acquire(&[0], &[], 1, &mut never).unwrap());
-        fill(&a, &data, &[0, 1, 2]);
+        fill(&a, &data, &order[..80]);
         follower.join().unwrap()
     });
     assert_eq!(follower, Acquired::default());
     assert_eq!(b.get(0, false).unwrap().unwrap().0.as_slice(), data.element(0));
-    ensure(&b, &data, &[3]);
-    assert_eq!(b.get(3, false).unwrap().unwrap().0.as_slice(), data.element(3));
+    ensure(&b, &data, &[80]);
+    assert_eq!(b.get(80, false).unwrap().unwrap().0.as_slice(), data.element(80));
     let stats = b.stats();
     assert_eq!((stats.computed, stats.followed, stats.reused), (1, 1, 0));
 }

@@ -205,8 +205,7 @@ impl Cache {
             cost,
         };
         let appended = self.open_segment(collection, open).and_then(|open| {
-            // The lease is spent last, so that whatever fails before leaves it to be released.
-            if !collection.redeem(item.fingerprint, session.id, token) {
+            if !collection.may_commit(&item.fingerprint, session.id, token) {
                 return Err(Error::new(
                     Kind::Invalid,
                     "stale-lease",
@@ -221,7 +220,8 @@ impl Cache {
         match appended {
             Ok((number, location)) => {
                 let planned_empty = session.planned_empty(collection.id);
-                let reason = collection.insert(&item, (location.segment, number), cost, planned_empty);
+                let reason =
+                    collection.insert(session.id, &item, (location.segment, number), cost, planned_empty);
                 let cpu_s = cost.cpu_ns as f64 / 1e9;
                 self.metrics.elements.with_label_values(&["miss"]).inc();
                 self.metrics.misses.with_label_values(&[reason.text()]).inc();

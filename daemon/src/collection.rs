@@ -226,14 +226,23 @@ impl Collection {
         self.changed.notified()
     }
 
-    /// Ends a lease to commit under it.
-    pub fn redeem(&self, entry: Digest, session: SessionId, token: Token) -> bool {
-        self.state.lock().leases.redeem(entry, session, token)
+    /// Whether a session may commit an entry under this token.
+    pub fn may_commit(&self, entry: &Digest, session: SessionId, token: Token) -> bool {
+        self.state.lock().leases.is_held(entry, session, token)
     }
 
-    /// Makes a committed element an entry and wakes its followers.
-    pub fn insert(&self, item: &Item, row: (SegmentId, u32), cost: Cost, planned_empty: bool) -> Reason {
+    /// Makes a committed element an entry, ends its lease and wakes its followers: in one step, or
+    /// somebody in between would find neither and compute it again.
+    pub fn insert(
+        &self,
+        session: SessionId,
+        item: &Item,
+        row: (SegmentId, u32),
+        cost: Cost,
+        planned_empty: bool,
+    ) -> Reason {
         let mut state = self.state.lock();
+        state.leases.release(item.fingerprint, session);
         let reason = state.reason(item, planned_empty);
         let tag = tag(&item.fingerprint);
         let (segment, row) = row;

@@ -64,9 +64,11 @@ impl LeaseTable {
         (token, before.is_some())
     }
 
-    /// Ends a lease for a commit, if this session still holds it under this token.
-    pub fn redeem(&mut self, entry: Digest, session: SessionId, token: Token) -> bool {
-        self.end(entry, |lease| lease.session == session && lease.token == token)
+    /// Whether this session still holds a lease under this token. A late holder keeps it until
+    /// somebody else takes it over.
+    pub fn is_held(&self, entry: &Digest, session: SessionId, token: Token) -> bool {
+        let lease = self.leases.get(entry);
+        lease.is_some_and(|lease| lease.session == session && lease.token == token)
     }
 
     /// Gives a lease back.
@@ -118,9 +120,17 @@ mod tests {
         assert_eq!(leases.holder(&entry(), B, SECOND), Holder::Nobody);
         let (second, over) = leases.grant(entry(), B, 3 * SECOND);
         assert!(over);
-        assert!(!leases.redeem(entry(), A, first), "a stale token commits nothing");
-        assert!(leases.redeem(entry(), B, second));
-        assert!(!leases.redeem(entry(), B, second), "nor does a spent one");
+        assert!(
+            !leases.is_held(&entry(), A, first),
+            "a stale token commits nothing"
+        );
+        assert!(leases.is_held(&entry(), B, second));
+        assert!(!leases.release(entry(), A), "nor does it end another's lease");
+        assert!(leases.release(entry(), B));
+        assert!(
+            !leases.is_held(&entry(), B, second),
+            "nor does a spent one commit"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::{
     cache::{Cache, domain},
     collection::Collection,
+    memory::BLOCK_BYTES,
     metrics::by_label,
     segment::Segment,
     session::{Peer, Session},
@@ -51,8 +52,10 @@ pub fn refresh(cache: &Cache) {
         gauge(&metrics.tier_bytes, tier, budget.used());
         gauge(&metrics.tier_budget, tier, budget.bytes_max());
     }
-    let evicted = metrics.evictions.with_label_values(&["ram"]);
-    evicted.inc_by(cache.ram.take_evictions());
+    let evicted = cache.ram.take_evictions();
+    metrics.evictions.with_label_values(&["ram"]).inc_by(evicted);
+    let evicted_bytes = metrics.evicted_bytes.with_label_values(&["ram"]);
+    evicted_bytes.inc_by(evicted * BLOCK_BYTES);
     let segments = cache.ssd.all();
     metrics.jobs.set(cache.sessions.all().len() as i64);
     metrics

@@ -23,9 +23,14 @@ def histogram(text: bytes) -> np.ndarray:
     return counts
 
 
-def spread(text: bytes) -> np.ndarray:
-    """1 MiB: a few dozen overflow a small SSD tier."""
+def cheap(text: bytes) -> np.ndarray:
+    """1 MiB at no cost: the first to go."""
     return np.resize(np.frombuffer(text, np.uint8), 1 << 20)
+
+
+def dear(text: bytes) -> np.ndarray:
+    """1 MiB that is worth keeping."""
+    return np.resize(histogram(text), (1 << 20) // 8)
 
 
 def inflate(text: bytes) -> np.ndarray:
@@ -33,7 +38,12 @@ def inflate(text: bytes) -> np.ndarray:
     return np.resize(np.frombuffer(text, np.uint8), 32 << 20)
 
 
-PIPELINES = {"share": [read, histogram], "evict": [read, spread], "bypass": [read, inflate]}
+PIPELINES = {
+    "share": [read, histogram],
+    "cheap": [read, cheap],
+    "dear": [read, dear],
+    "large": [read, inflate],
+}
 
 
 def main() -> None:

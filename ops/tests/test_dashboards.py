@@ -49,7 +49,9 @@ CAUSED = [
     "prebake_money_saved_total",
     'prebake_read_bytes_total{tier="ram"}',
     'prebake_tier_bytes{tier="ssd"}',
+    'prebake_evictions_total{tier="ram"}',
     'prebake_evictions_total{tier="ssd"}',
+    'prebake_evicted_bytes_total{tier="ram"}',
     'prebake_evicted_bytes_total{tier="ssd"}',
     "prebake_evicted_recompute_cpu_seconds_total",
     "sum(prebake_errors_total)",
@@ -94,14 +96,19 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     ):
         until(lambda: prometheus.value('up{job="prebake"}'), "the first scrape")
         mix = Mix(folder)
-        shared, many, large = mix.make("shared", 40), mix.make("many", 48), mix.make("large", 2)
+        shared, few, many, large = (
+            mix.make(name, count)
+            for name, count in {"shared": 40, "few": 10, "many": 48, "large": 2}.items()
+        )
         mix.run("share", shared, jobs=2)
         mix.run("share", shared)
         (shared / "000.txt").write_bytes(b"edited")
         mix.run("share", shared)
-        mix.run("bypass", large)
-        mix.run("evict", many, jobs=2)
-        mix.run("evict", many)
+        mix.run("large", large)
+        # The dear elements push out the cheap ones, which are then missed.
+        mix.run("cheap", few)
+        mix.run("dear", many)
+        mix.run("cheap", few)
         yield prometheus
 
 

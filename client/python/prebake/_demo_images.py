@@ -39,8 +39,8 @@ def _photo(numbers: Any, size: tuple[int, int]) -> Image.Image:
         for channel in range(3):
             plane = Image.fromarray(coarse[:, :, channel]).resize(size, Image.Resampling.BICUBIC)
             total[:, :, channel] += weight * np.asarray(plane)
-    # Colours of neighbouring channels go together.
-    total += total.mean(axis=2, keepdims=True)
-    total += numbers.normal(scale=6.0, size=total.shape)
-    image = Image.fromarray(np.clip(total * 0.6 + 120.0, 0, 255).astype(np.uint8))
+    # Brightness varies more than colour does.
+    total = 0.3 * total + 1.1 * total.mean(axis=2, keepdims=True)
+    total += numbers.normal(scale=8.0, size=total.shape)
+    image = Image.fromarray(np.clip(total + 120.0, 0, 255).astype(np.uint8))
     return image.filter(ImageFilter.SHARPEN)

@@ -123,7 +123,7 @@ class Stage:
         for place, job in enumerate(self._jobs):
             done, of = job.progress
             bar = ("#" * round(BAR_WIDTH * done / of)).ljust(BAR_WIDTH, ".")
-            sys.stderr.write(f"  {self._title:<22} job {place}  [{bar}] {done:>5} / {of}\n")
+            sys.stderr.write(f"  {self._title:<28} job {place}  [{bar}] {done:>5} / {of}\n")
         sys.stderr.flush()
 
     def _result(self, job: Job) -> Result:

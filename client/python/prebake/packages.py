@@ -8,7 +8,6 @@ it, so that an editable install or a module that shadows a package counts as the
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import platform
 import re
@@ -81,25 +80,19 @@ def _stdlib_roots() -> list[Path]:
     return list({Path(path) for name in names if (path := sysconfig.get_path(name))})
 
 
-class _Record(NamedTuple):
+class _Installed(NamedTuple):
     owner: Owner
-    record: str | None
-    tops: str
+    info: Path
 
 
 @functools.cache
-def _records(root: Path) -> list[_Record]:
+def _installed(root: Path) -> list[_Installed]:
+    """What is installed in a folder: the names of metadata folders hold distribution and version."""
     found = []
-    for each in importlib.metadata.distributions(path=[str(root)]):
-        name = each.metadata["Name"]
-        if name:
-            found.append(
-                _Record(
-                    Owner(canonical(name), each.version),
-                    each.read_text("RECORD"),
-                    each.read_text("top_level.txt") or "",
-                )
-            )
+    for info in sorted(root.glob("*-info")):
+        parts = info.stem.split("-")
+        if info.suffix in (".dist-info", ".egg-info") and len(parts) > 1:
+            found.append(_Installed(Owner(canonical(parts[0]), parts[1]), info))
     return found
 
 
@@ -108,13 +101,22 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@functools.lru_cache(maxsize=256)
+def _listing(info: Path, name: str) -> str | None:
+    try:
+        return (info / name).read_text("utf-8")
+    except OSError:
+        return None
+
+
 def _distribution(root: Path, relative: str, top: str) -> Owner | None:
-    for each in _records(root):
-        if each.record is None:
-            # Older and system installs keep no record of files; their list of top-level names is the next
-            # best.
-            if top in each.tops.split():
+    # Most distributions are called like their module: looking there first spares reading all the others.
+    for each in sorted(_installed(root), key=lambda each: each.owner.name != canonical(top)):
+        record = _listing(each.info, "RECORD")
+        if record is None:
+            # Some systems keep no record of files; the list of top-level names is the next best.
+            if top in (_listing(each.info, "top_level.txt") or "").split():
                 return each.owner
-        elif each.record.startswith(f"{relative},") or f"\n{relative}," in each.record:
+        elif record.startswith(f"{relative},") or f"\n{relative}," in record:
             return each.owner
     return None

@@ -1,4 +1,4 @@
-"""One job of the scenario tests: reads files through a pipeline as its task (JSON) says; prints what it got."""
+"""One job of the scenario tests: reads files through a pipeline as its task (JSON) says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 from PIL import Image
 
 import prebake
-
 
 
 def note_decode() -> None:
@@ -44,7 +43,7 @@ def pause() -> None:
 
 
 class Decode:
-    """A file as an array. What it does besides is kept out of its fingerprint, as a C library's work would be."""
+    """A file as an array. Its bookkeeping is reached so that it is no part of its fingerprint."""
 
     def __call__(self, path: str) -> Any:
         sys.modules["__main__"].note_decode()

@@ -19,9 +19,10 @@ PRINT = "\nimport prebake\nprint(prebake.fingerprint(TARGET))\n"
 
 HELPER = """
 SIZE = 4
+WORDS = {"alpha", "beta", "gamma", "delta"}
 def helper(x):
     '''Helps.'''
-    return x[:SIZE]
+    return x[:SIZE] if x not in WORDS else x
 def transform(x, scale=2):
     '''Transforms.'''
     # A comment.
@@ -45,9 +46,10 @@ def test_the_same_in_every_process_folder_and_layout(script: Run) -> None:
         ("helper(x) * scale", "helper(x) + scale"),
         ("x[:SIZE]", "x[-SIZE:]"),
         ("SIZE = 4", "SIZE = 5"),
+        ('"delta"', '"omega"'),
         ("scale=2", "scale=3"),
     ],
-    ids=["body", "helper", "global", "default"],
+    ids=["body", "helper", "global", "set", "default"],
 )
 def test_an_edit_of_what_it_does_changes_it(script: Run, old: str, new: str) -> None:
     assert old in HELPER
@@ -192,16 +194,19 @@ def test_installed_code_is_known_by_version_and_shadowing_code_by_content(
     info = site / "pack-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "pack.py").write_text("def f(x):\n    return x + 1\n")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Pack\nVersion: 1.0\n")
-    (info / "RECORD").write_text("pack.py,,\npack-1.0.dist-info/METADATA,,\n")
+    (info / "RECORD").write_text("pack.py,,\n")
     path = {"PYTHONPATH": f"{site}:{':'.join(p for p in sys.path if p)}"}
     main = "import pack\ndef g(x):\n    return pack.f(x)\nTARGET = g" + PRINT
     first = script(main, environment=path)
     (site / "pack.py").write_text("def f(x):\n    return x + 2\n")
     assert first == script(main, environment=path)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Pack\nVersion: 1.1\n")
+    info.rename(site / "pack-1.1.dist-info")
     second = script(main, environment=path)
     assert first != second
+    (site / "stray.py").write_text("def f(x):\n    return x + 1\n")
+    stray = script(main.replace("pack", "stray"), environment=path)
+    (site / "stray.py").write_text("def f(x):\n    return x + 2\n")
+    assert stray != script(main.replace("pack", "stray"), environment=path)
     own = script(main, environment=path, pack="def f(x):\n    return x + 2\n")
     assert own not in (first, second)
     assert own != script(main, environment=path, pack="def f(x):\n    return x + 3\n")

@@ -44,8 +44,9 @@ def test_items_and_batches_equal_the_plain_chain(images: list[str]) -> None:
     assert len(dataset) == len(images)
     plain = [halve(decode(path)) for path in images]
     assert np.array_equal(dataset[3], plain[3]) and np.array_equal(dataset[-1], plain[-1])
-    with pytest.raises(IndexError):
-        dataset[len(images)]
+    for outside in (len(images), -len(images) - 1):
+        with pytest.raises(IndexError):
+            dataset[outside]
     order = random.Random(1).sample(range(len(images)), len(images))
     batches = list(dataset.batches(order, 16))
     assert [len(batch) for batch in batches] == [16, 16, 8]

@@ -177,8 +177,9 @@ class Named(dict):
     ],
 )
 def test_what_would_not_come_back_is_refused(value: Any) -> None:
-    with pytest.raises(Refused):
-        values.encode([value])
+    for refused in (value, [value]):
+        with pytest.raises(Refused):
+            values.encode(refused)
 
 
 def test_a_value_inside_itself_is_refused() -> None:

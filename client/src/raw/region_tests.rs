@@ -166,3 +166,17 @@ fn memory_that_could_shrink_or_is_too_small_is_refused() {
     assert!(region.map(1, small).is_err());
     assert!(region.map(4, block(BLOCK)).is_err());
 }
+
+#[test]
+fn a_copy_made_while_a_holder_writes_is_of_cached_bytes_or_none() {
+    let region = region();
+    for _ in 0..200 {
+        let mut view = region.hand_out(0..BLOCK).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| view.as_mut_slice().fill(0xee));
+            while let Some(bytes) = copied(&region, 0..BLOCK) {
+                assert!(bytes == expected(0..BLOCK));
+            }
+        });
+    }
+}

@@ -1,0 +1,92 @@
+"""Worker processes share the cache like any other job, and touch nothing of their parent."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import prebake
+from prebake import _job
+from prebake._demo_daemon import PrivateDaemon
+
+
+def decode(path: str) -> np.ndarray:
+    count = os.open(os.environ["DECODES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(count, b".")
+    os.close(count)
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+class Worker:
+    """What a pool's worker calls; a data set cannot be a global of a spawned one."""
+
+    def __init__(self, dataset: prebake.Dataset) -> None:
+        self.dataset = dataset
+
+    def __call__(self, i: int) -> np.ndarray:
+        return self.dataset[i]
+
+
+@pytest.fixture
+def connected(daemon: PrivateDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """This process uses the daemon; the file that counts decodes."""
+    for name, value in {
+        "PREBAKE": "on",
+        "PREBAKE_DIR": daemon.folder / "cache",
+        "DECODES": tmp_path / "n",
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(_job, "_autostart", False)
+    monkeypatch.setattr(_job, "_current", None)
+    monkeypatch.setattr(_job, "_retry_at", 0.0)
+    _job.native.cache_clear()
+    yield tmp_path / "n"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_pools(connected: Path, images: list[str], method: str) -> None:
+    plain = [np.asarray(Image.open(path).convert("RGB")) for path in images]
+    dataset = prebake.wrap(images, [decode])
+    assert np.array_equal(dataset[0], plain[0])
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        got = pool.map(Worker(dataset), range(len(images)), chunksize=5)
+    assert all(np.array_equal(a, b) for a, b in zip(got, plain, strict=True))
+    assert all(np.array_equal(dataset[i], plain[i]) for i in range(len(images)))
+    assert connected.stat().st_size == len(images)
+
+
+def test_a_fork_in_the_middle_of_an_epoch(connected: Path, images: list[str]) -> None:
+    plain = [np.asarray(Image.open(path).convert("RGB")) for path in images]
+    dataset = prebake.wrap(images, [decode])
+    batches = dataset.batches(size=8)
+    first = next(batches)
+    child = os.fork()
+    if not child:
+        # What was mapped stays readable in the child, and the rest comes over a connection of its own.
+        rest = [first, *batches]
+        os._exit(0 if np.array_equal(np.concatenate(rest), plain) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert np.array_equal(np.concatenate([first, *batches]), plain)
+    assert connected.stat().st_size == len(images)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_loader_of_torch(connected: Path, images: list[str], method: str) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    import torch
+
+    plain = {path: np.asarray(Image.open(path).convert("RGB")).tobytes() for path in images}
+    dataset = prebake.wrap(images, [decode])
+    loader: Any = data.DataLoader(
+        dataset, batch_size=8, shuffle=True, num_workers=2, multiprocessing_context=method
+    )
+    for _ in range(2):
+        got = torch.cat(list(loader)).numpy()
+        assert sorted(element.tobytes() for element in got) == sorted(plain.values())
+    assert connected.stat().st_size == len(images)
