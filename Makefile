@@ -65,7 +65,7 @@ test-rust:
 	cargo test --workspace --doc --locked
 
 test-python: python
-	$(BOUNDED) $(VENV)/bin/python $(PYTEST) client/python/tests --ignore=client/python/tests/torch
+	$(BOUNDED) $(VENV)/bin/python $(PYTEST) client/python/tests
 
 $(TORCH_VENV)/.requirements:
 	$(PYTHON) -m venv --clear $(TORCH_VENV)
@@ -73,9 +73,10 @@ $(TORCH_VENV)/.requirements:
 	    -r $(REQUIREMENTS)/torch.lock
 	touch $@
 
+# The whole Python suite again, with the tests that need torch, which skip themselves without it.
 test-torch: python $(TORCH_VENV)/.requirements
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
-	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) client/python/tests/torch
+	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) client/python/tests
 
 test-ops: python
 	PROMETHEUS="$$(ops/tests/prometheus.sh $(TEST_CACHE))" \

@@ -115,3 +115,60 @@ fn refused(failure: Failure) -> Error {
         format!("the daemon refused: {} [{}]", failure.message, failure.code),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prebake_proto::v1::Return;
+    use rustix::net::{AddressFamily, SocketAddrUnix, accept, bind, listen, recv, send, socket};
+
+    /// What a client makes of these answers, one exchange after the other, from a server that then closes.
+    fn codes(answers: &[&[u8]]) -> Vec<Code> {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("socket");
+        let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 1).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let client = accept(&listener).unwrap();
+                for answer in answers {
+                    let mut request = [0; 100];
+                    let (received, _) = recv(&client, &mut request, RecvFlags::empty()).unwrap();
+                    if received == 0 {
+                        return;
+                    }
+                    send(&client, answer, SendFlags::empty()).unwrap();
+                }
+            });
+            let mut data = DataSocket::connect(&path).unwrap();
+            let exchanges = (0..=answers.len()).map(|_| {
+                let request = data_request::Kind::Return(Return::default());
+                data.exchange(request)
+                    .map_or_else(|e| e.code(), |_| Code::Internal)
+            });
+            exchanges.collect()
+        })
+    }
+
+    fn failure(code: &str) -> Vec<u8> {
+        let failure = Failure {
+            code: code.to_owned(),
+            message: "why".to_owned(),
+        };
+        let kind = Some(data_response::Kind::Failure(failure));
+        DataResponse { kind }.encode_to_vec()
+    }
+
+    #[test]
+    fn a_reported_failure_keeps_the_session_and_a_closed_socket_ends_it() {
+        let found = codes(&[&failure("ram-full"), &failure("protocol-version")]);
+        assert_eq!(found, [Code::Exhausted, Code::ProtocolVersion, Code::DaemonLost]);
+    }
+
+    #[test]
+    fn nothing_is_read_from_a_session_after_an_answer_that_makes_no_sense() {
+        let found = codes(&[b"\xff\xff", &failure("ram-full")]);
+        assert_eq!(found, [Code::Protocol, Code::DaemonLost, Code::DaemonLost]);
+    }
+}

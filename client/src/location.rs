@@ -41,3 +41,43 @@ impl Location {
         self.segment == next.segment && self.bytes.end == next.bytes.start
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(segment: u64, offset: u64, len: u64) -> Result<Location> {
+        Location::try_from(&v1::Location {
+            segment,
+            offset,
+            len,
+            layout: 0,
+        })
+    }
+
+    #[test]
+    fn elements_past_the_end_of_any_segment_are_refused() {
+        let end = SEGMENT_BYTES_MAX as u64;
+        assert_eq!(
+            at(1, end - 5, 5).unwrap().bytes,
+            SEGMENT_BYTES_MAX - 5..SEGMENT_BYTES_MAX
+        );
+        assert!(at(1, end - 5, 6).is_err());
+        assert!(at(1, u64::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn elements_lie_side_by_side_in_one_segment_only() {
+        let first = at(1, 0, 10).unwrap();
+        assert!(first.touches(&at(1, 10, 5).unwrap()));
+        assert!(!first.touches(&at(2, 10, 5).unwrap()));
+        assert!(!first.touches(&at(1, 11, 5).unwrap()));
+    }
+
+    #[test]
+    fn an_element_touches_every_block_it_has_bytes_in() {
+        assert_eq!(at(1, 0, 10).unwrap().blocks(10), 0..1);
+        assert_eq!(at(1, 9, 2).unwrap().blocks(10), 0..2);
+        assert_eq!(at(1, 10, 11).unwrap().blocks(10), 1..3);
+    }
+}

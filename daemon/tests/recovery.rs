@@ -142,7 +142,7 @@ async fn unfinished_and_damaged_files_are_removed_and_computed_again() {
         .unwrap()
         .map(|e| e.unwrap().path())
         .collect();
-    assert_eq!(names, [whole.clone()]);
+    assert_eq!(names, std::slice::from_ref(&whole));
     drop(server);
 
     // The rows, not just the footer, are checked: here a fingerprint is damaged.

@@ -10,14 +10,12 @@ if command -v prometheus; then
     exit
 fi
 unpacked=$cache/prometheus
-if [[ ! -x $unpacked/usr/bin/prometheus ]] && command -v apt-get dpkg-deb >/dev/null; then
+if [[ ! -x $unpacked/usr/bin/prometheus ]] && command -v apt-get >/dev/null; then
+    mkdir -p "$unpacked"
     download=$(mktemp -d)
     trap 'rm -rf "$download"' EXIT
     {
-        if [[ $(id -u) == 0 ]]; then
-            chmod 755 "$download"
-            apt-get -qq update
-        fi
+        [[ $(id -u) != 0 ]] || apt-get -qq update
         cd "$download"
         apt-get -qq -o APT::Sandbox::User=root download prometheus && dpkg-deb -x prometheus_*.deb "$unpacked"
     } >&2 || true

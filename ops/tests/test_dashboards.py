@@ -97,8 +97,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         until(lambda: prometheus.value('up{job="prebake"}'), "the first scrape")
         mix = Mix(folder)
         shared, few, many, large = (
-            mix.make(name, count)
-            for name, count in {"shared": 40, "few": 10, "many": 48, "large": 2}.items()
+            mix.make(name, count) for name, count in {"shared": 40, "few": 10, "many": 48, "large": 2}.items()
         )
         mix.run("share", shared, jobs=2)
         mix.run("share", shared)

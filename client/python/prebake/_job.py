@@ -23,18 +23,7 @@ RETRY_SECONDS = 5.0
 
 #: Errors about one request; the connection is as good as before. Every other code means that the daemon is of
 #: no use now.
-REQUEST_CODES = frozenset(
-    {
-        "bad-graph",
-        "exhausted",
-        "input-missing",
-        "input-unstable",
-        "invalid",
-        "ragged",
-        "too-large",
-        "too-long",
-    }
-)
+REQUEST_CODES = frozenset({"bad-graph", "exhausted", "invalid", "too-large"})
 
 
 class Connection:
@@ -114,9 +103,7 @@ def failed(error: Exception) -> None:
     global _current, _retry_at
     code = getattr(error, "code", "internal")
     if code in REQUEST_CODES:
-        # A missing file is the user's to report: the local computation raises what it would without Prebake.
-        if code != "input-missing":
-            warn_once(f"request {code}", f"computing without the cache: {error}")
+        warn_once(f"request {code}", f"not cached: {error}")
         return
     _current = None
     _retry_at = time.monotonic() + RETRY_SECONDS

@@ -104,9 +104,10 @@ class Fill:
 
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
-        items = self.items()
-        if items is not None:
-            self._guarded(items.validate)
+        self.items()
+        # Without a daemon too: mapped elements are read on, and must not outlive their inputs.
+        if self._items is not None and self._guarded(self._items.validate) is None:
+            self.reset()
 
     def get(self, i: int) -> Any:
         """Item i, after a look at its input."""
@@ -130,18 +131,18 @@ class Fill:
                 if found is not None:
                     got[i] = values.decode(found[1], found[0])
             missing = [i for i in dict.fromkeys(indices) if i not in got]
-            if not missing or attempt == READS_MAX:
+            if not missing or attempt == READS_MAX or self.items() is None:
                 break
             got |= self.ensure(missing, ahead)
         return [got[i] if i in got else self._compute(i) for i in indices]
 
     def array(self, indices: Sequence[int]) -> Any:
         """Items as one array if they are cached arrays of one type and shape; None if not."""
-        items = self.items()
-        if items is None or not indices:
+        self.items()
+        if self._items is None or not indices:
             return None
         try:
-            found = items.batch(indices, validated=True)
+            found = self._items.batch(indices, validated=True)
         except _job.native().Error as error:
             if error.code != "ragged":
                 _job.failed(error)
@@ -153,7 +154,10 @@ class Fill:
         return None if items is None else self._guarded(items.get, i, validated=validated)
 
     def ensure(self, wanted: Sequence[int], ahead: Ahead) -> dict[int, Any]:
-        """Makes every wanted item readable, or returns its value if it was computed here."""
+        """Makes wanted items readable, or returns their values if they were computed here.
+
+        What is neither when it returns is the caller's to compute: there is no daemon to share it with.
+        """
         mine: dict[int, Any] = {}
         missing = list(wanted)
         while missing:
@@ -170,12 +174,11 @@ class Fill:
                 self._mark(missing)
                 return mine
             self._run(items, granted, missing, mine)
-            for i in bypass:
-                if i not in mine:
-                    mine[i] = self._compute(i)
+            for i, why in bypass.items():
+                mine[i] = self._compute(i)
+                # Only now: of a file that is missing the user's own error tells better.
+                warn_once("bypass", f"not cached: {why}")
             missing = [i for i in missing if i not in mine]
-        for i in missing:
-            mine[i] = self._compute(i)
         self._mark(mine)
         return mine
 

@@ -121,6 +121,12 @@ class Job:
         line = self.process.stdout.readline()
         assert line == "paused\n", line + (self.process.stderr.read() if self.process.stderr else "")
 
+    def go_on(self) -> None:
+        """Ends its pause."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
     def result(self) -> dict[str, Any]:
         """Lets it go on and ends it; what it reports, and its stderr as `said`."""
         out, said = self.process.communicate("\n", timeout=60)

@@ -11,9 +11,10 @@ import sys
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 import prebake
+from prebake import _job
 
 
 def note_decode() -> None:
@@ -82,7 +83,9 @@ def epoch(dataset: prebake.Dataset, order: list[int], task: dict[str, Any]) -> l
             digests[i] = digest(dataset[i])
         return digests
     place = 0
-    for batch in dataset.batches(order, task.get("batch", 8)):
+    for number, batch in enumerate(dataset.batches(order, task.get("batch", 8))):
+        if number == task.get("pause_before_batch"):
+            pause()
         for element in batch:
             digests[order[place]] = digest(element)
             place += 1
@@ -93,6 +96,8 @@ def epoch(dataset: prebake.Dataset, order: list[int], task: dict[str, Any]) -> l
 
 def main() -> None:
     task = json.loads(sys.argv[1])
+    if task.get("retry_at_once"):
+        _job.RETRY_SECONDS = 0.0
     Steps.die_after, Steps.pause_after = task.get("die_after"), task.get("pause_after")
     transforms: list[Any] = [Decode(), Shrink(task.get("size", 32))]
     if "flip" in task:
@@ -105,7 +110,12 @@ def main() -> None:
             pause()
         if "shuffle" in task:
             random.Random(task["shuffle"] + number).shuffle(order)
-        digests.append(epoch(dataset, order, task))
+        try:
+            digests.append(epoch(dataset, order, task))
+        except UnidentifiedImageError:
+            if not task.get("survive"):
+                raise
+            pause()
     print(json.dumps({"digests": digests, **dataset.stats()}))
 
 

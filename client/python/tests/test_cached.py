@@ -72,14 +72,15 @@ def test_arguments_and_code_are_part_of_it(call: Call) -> None:
     call()
     assert call("'data.txt', scale=2")[:2] == ("{'lengths': [8], 'words': 'a b'}", 1)
     assert call("'data.txt', scale=1")[1] == 0
-    changed = FUNCTION.replace("FACTOR = 1", "FACTOR = 3")
-    assert call(function=changed)[:2] == ("{'lengths': [12], 'words': 'a b'}", 1)
+    for old, new in (("FACTOR = 1", "FACTOR = 3"), ("* scale * FACTOR", "+ scale * FACTOR * 8")):
+        assert call(function=FUNCTION.replace(old, new))[:2] == ("{'lengths': [12], 'words': 'a b'}", 1)
 
 
 def test_an_argument_that_cannot_be_known_is_no_reason_to_fail(call: Call) -> None:
+    twice = FUNCTION + "\ncount('data.txt', extra=threading.Lock())\n"
     for _ in range(2):
-        value, calls, said = call("'data.txt', extra=threading.Lock()")
-        assert value == "{'lengths': [4], 'words': 'a b'}" and calls == 1
+        value, calls, said = call("'data.txt', extra=threading.Lock()", twice)
+        assert value == "{'lengths': [4], 'words': 'a b'}" and calls == 2
         assert len(said.splitlines()) == 1 and "extra" in said
 
 

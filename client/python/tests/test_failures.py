@@ -1,5 +1,7 @@
 """Whatever dies, the jobs that live get what they would have computed, and end well."""
 
+import os
+import shutil
 import signal
 
 import pytest
@@ -14,6 +16,49 @@ def test_a_daemon_killed_under_a_job(jobs: Jobs, images: list[str]) -> None:
     result = job.result()
     assert result["digests"] == plain["digests"]
     assert len(result["said"].splitlines()) == 1 and "PrebakeWarning" in result["said"]
+
+
+def test_a_daemon_killed_between_batches(jobs: Jobs, images: list[str]) -> None:
+    plain = jobs.uncached(images)
+    job = jobs.start(images, pause_before_batch=1)
+    job.wait_for_pause()
+    jobs.daemon.kill()
+    result = job.result()
+    assert result["digests"] == plain["digests"]
+    assert len(result["said"].splitlines()) == 1 and "PrebakeWarning" in result["said"]
+
+
+def test_a_daemon_killed_and_started_again(jobs: Jobs, images: list[str]) -> None:
+    plain = jobs.uncached(images, epochs=3)
+    job = jobs.start(images, pause_before_batch=2, epochs=3, retry_at_once=True)
+    job.wait_for_pause()
+    jobs.daemon.kill()
+    jobs.daemon.start()
+    # Every epoch pauses once.
+    for _ in range(2):
+        job.go_on()
+        job.wait_for_pause()
+    result = job.result()
+    assert result["digests"] == plain["digests"]
+    assert len(result["said"].splitlines()) == 1
+    before = jobs.decodes()
+    assert jobs.run(images)["digests"] == plain["digests"][:1]
+    assert jobs.decodes() == before
+
+
+def test_edits_are_seen_without_the_daemon(jobs: Jobs, images: list[str]) -> None:
+    epochs = [jobs.uncached(images)["digests"][0]]
+    # Filled by another job, so that this one reads its elements from shared memory.
+    jobs.run(images)
+    job = jobs.start(images, epochs=3, pause_between=True)
+    for edited in (3, 5):
+        job.wait_for_pause()
+        jobs.daemon.kill()
+        shutil.copy(images[edited + 1], images[edited])
+        epochs.append(jobs.uncached(images)["digests"][0])
+        assert epochs[-1] != epochs[-2]
+        job.go_on()
+    assert job.result()["digests"] == epochs
 
 
 def test_a_daemon_killed_before_the_job_starts(jobs: Jobs, images: list[str]) -> None:
@@ -51,3 +96,13 @@ def test_a_users_error_comes_at_its_turn(jobs: Jobs, images: list[str], broken: 
     assert said.splitlines()[-1].startswith("PIL.UnidentifiedImageError")
     rest = [path for path in images if path != images[broken]]
     assert jobs.run(rest)["digests"] == jobs.uncached(rest)["digests"]
+
+
+def test_an_error_in_a_batch_leaves_the_rest_of_it_to_others(jobs: Jobs, images: list[str]) -> None:
+    with open(images[20], "wb") as file:
+        file.write(b"not an image")
+    rest = [path for path in images if path != images[20]]
+    root = os.path.dirname(images[0])
+    first = jobs.start(images, survive=True, root=root)
+    first.wait_for_pause()
+    assert jobs.run(rest, root=root)["digests"] == jobs.uncached(rest, root=root)["digests"]

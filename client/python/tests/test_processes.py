@@ -1,7 +1,9 @@
 """Worker processes share the cache like any other job, and touch nothing of their parent."""
 
+import contextlib
 import multiprocessing
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,3 +92,29 @@ def test_the_loader_of_torch(connected: Path, images: list[str], method: str) ->
         got = torch.cat(list(loader)).numpy()
         assert sorted(element.tobytes() for element in got) == sorted(plain.values())
     assert connected.stat().st_size == len(images)
+
+
+def connections(folder: Path) -> int:
+    """Sockets of this process that are connected to a daemon's."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            copy = os.dup(int(name))
+            try:
+                with socket.socket(fileno=copy) as each:
+                    found += str(each.getpeername()).startswith(str(folder))
+            except OSError:
+                os.close(copy)
+    return found
+
+
+def test_a_forked_child_holds_no_connection_of_its_parent(
+    connected: Path, daemon: PrivateDaemon, images: list[str]
+) -> None:
+    dataset = prebake.wrap(images, [decode])
+    assert dataset[0] is not None and connections(daemon.folder) == 2
+    child = os.fork()
+    if not child:
+        # Else the daemon would take the parent for alive as long as its child is.
+        os._exit(connections(daemon.folder))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -35,9 +35,7 @@ def test_cold_jobs_split_the_work(jobs: Jobs, tmp_path: Path, shuffled: bool) ->
     for job in started:
         job.wait_for_pause()
     for job in started:
-        assert job.process.stdin is not None
-        job.process.stdin.write("\n")
-        job.process.stdin.flush()
+        job.go_on()
     results = [job.result() for job in started]
     assert all(result["digests"] == plain["digests"] for result in results)
     assert jobs.decodes() == len(images)

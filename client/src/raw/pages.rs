@@ -66,12 +66,6 @@ impl PageSet {
         }
     }
 
-    pub(crate) fn remove(&mut self, pages: Range<usize>) {
-        for page in pages {
-            self.0[page / 64] &= !(1 << (page % 64));
-        }
-    }
-
     /// The smallest range that holds every member within `pages`.
     pub(crate) fn span(&self, pages: Range<usize>) -> Option<Range<usize>> {
         let holds = |page: &usize| self.0[page / 64] & (1 << (page % 64)) != 0;
@@ -94,7 +88,5 @@ mod tests {
         assert_eq!(set.span(0..200), Some(3..131));
         assert_eq!(set.span(4..130), Some(4..5));
         assert_eq!(set.span(5..130), None);
-        set.remove(3..5);
-        assert_eq!(set.span(0..130), None);
     }
 }

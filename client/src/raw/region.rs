@@ -34,7 +34,7 @@ pub(crate) struct Region {
 #[derive(Default)]
 struct State {
     mapped: Vec<bool>,
-    /// Pages that were inside a handed-out range since their block was mapped. No other page can have been written.
+    /// Pages that were ever inside a handed-out range. No other page can have been written.
     handed: PageSet,
     /// Start to end of ranges that someone holds; disjoint.
     live: BTreeMap<usize, usize>,
@@ -101,9 +101,7 @@ impl Region {
             state.mapped.resize(block + 1, false);
         }
         state.mapped[block] = true;
-        let pages = self.pages(&range);
-        state.handed.grow(pages.end);
-        state.handed.remove(pages);
+        state.handed.grow(self.pages(&range).end);
         Ok(())
     }
 

@@ -20,6 +20,9 @@ pub const ELEMENT_BYTES: usize = 150_001;
 const POLL: Duration = Duration::from_millis(10);
 const POLLS_MAX: usize = 1000;
 
+/// How often a wait for other jobs asks whether to go on, once every 100 ms, before a test fails.
+const ASKED_MAX: usize = 100;
+
 /// The machine's clock ten seconds ahead, for which files just written are old enough to trust their stat.
 pub struct Ahead(SystemClock);
 
@@ -189,8 +192,13 @@ pub fn all(items: &Items) -> Vec<usize> {
     (0..items.len()).collect()
 }
 
-pub fn never() -> bool {
-    false
+/// Gives up a wait in which nothing happens, long before leases run out.
+pub fn patience() -> impl FnMut() -> bool {
+    let mut asked = 0;
+    move || {
+        asked += 1;
+        asked > ASKED_MAX
+    }
 }
 
 /// Puts these items' elements.
@@ -211,7 +219,7 @@ pub fn fill(items: &Items, data: &Data, compute: &[usize]) {
 pub fn ensure(items: &Items, data: &Data, wanted: &[usize]) -> Vec<usize> {
     let mut computed = Vec::new();
     loop {
-        let Acquired { compute, bypass } = items.acquire(wanted, &[], wanted.len(), &mut never).unwrap();
+        let Acquired { compute, bypass } = items.acquire(wanted, &[], wanted.len(), &mut patience()).unwrap();
         assert!(bypass.is_empty(), "{bypass:?}");
         if compute.is_empty() {
             return computed;
