@@ -16,6 +16,9 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Items ahead that are looked at in any case. Where they are there already, as in a warm run, one call locates them all.
 const WINDOW_MIN: usize = 32;
 
+/// Items located in one request while all is there. More would keep the first batch waiting.
+const WARM_WINDOW: usize = 1024;
+
 /// So often in a row may a located element turn out to be gone before it is computed without storing.
 const LOST_MAX: usize = 3;
 
@@ -68,10 +71,14 @@ impl Items {
             return Err(Error::internal(format!("item {i} of {count}")));
         }
         let mut seen = HashSet::new();
+        let window = match inner.state.lock().warm {
+            true => WARM_WINDOW,
+            false => leases_max.max(WINDOW_MIN),
+        };
         let mut search = Search {
             wanted: wanted.iter().copied().filter(|i| seen.insert(*i)).collect(),
             ahead,
-            window: leases_max.max(WINDOW_MIN),
+            window,
             leases_max: leases_max.max(1),
             done: Acquired::default(),
             lost: HashMap::new(),
@@ -216,6 +223,8 @@ impl Search<'_> {
             return Err(Error::protocol("not an answer to Acquire"));
         }
         let items = question.wanted.iter().chain(&question.ahead);
+        let is_hit = |one: &v1::Answer| matches!(one.kind, Some(answer::Kind::Hit(_)));
+        state.warm = answer.answers.iter().all(is_hit);
         let mut waiting = false;
         for (place, (&i, one)) in items.zip(&answer.answers).enumerate() {
             let wanted = place < question.wanted.len();

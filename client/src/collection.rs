@@ -85,7 +85,8 @@ impl Collection {
 
     fn items(&self, inputs: Inputs) -> Items {
         let session = Arc::clone(&self.session);
-        Items::new(session, self.id, self.bypass.clone(), inputs)
+        let warm = self.entries > 0;
+        Items::new(session, self.id, self.bypass.clone(), inputs, warm)
     }
 }
 

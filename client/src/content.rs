@@ -38,6 +38,9 @@ pub(crate) fn observe(path: &Path) -> Result<FileStat> {
     regular(path, &found)
 }
 
+/// Files read before the memo is asked again: jobs that start together then read each file once between them.
+const READ_MAX: usize = 32;
+
 /// Digests of the files, in order: from the memo where it knows them, else by reading. Each fails by itself.
 pub(crate) fn contents<'a>(
     paths: impl Iterator<Item = &'a Path>,
@@ -47,40 +50,63 @@ pub(crate) fn contents<'a>(
     let paths: Vec<&Path> = paths.collect();
     let now = clock.wall_ns();
     let observed: Vec<Result<FileStat>> = paths.iter().map(|path| observe(path)).collect();
-    let settled: Vec<FileStat> = observed
+    let mut contents: Vec<Option<Result<Content>>> = observed
         .iter()
-        .filter_map(|o| o.as_ref().ok().filter(|stat| !is_racy(stat, now)).copied())
+        .map(|o| o.as_ref().err().map(|e| Err(e.clone())))
         .collect();
-    let mut answers = match settled.as_slice() {
-        [] => Vec::new(),
-        stats => memo.ask(stats),
-    }
-    .into_iter();
-    let mut learned = Vec::new();
-    let contents = paths
-        .into_iter()
-        .zip(observed)
-        .map(|(path, observed)| {
-            let stat = observed?;
-            let known = match is_racy(&stat, now) {
-                true => None,
-                false => answers.next().flatten(),
-            };
-            if let Some(digest) = known {
-                let racy = false;
-                return Ok(Content { stat, digest, racy });
-            }
-            let content = read(path, clock)?;
-            if !content.racy {
+    loop {
+        recall(&observed, &mut contents, memo, now);
+        let unknown: Vec<usize> = (0..paths.len()).filter(|i| contents[*i].is_none()).collect();
+        let Some(next) = unknown.chunks(READ_MAX).next() else {
+            break;
+        };
+        let mut learned = Vec::new();
+        for &i in next {
+            let content = read(paths[i], clock);
+            if let Ok(content) = content.as_ref().map_err(|_| ())
+                && !content.racy
+            {
                 learned.push((content.stat, content.digest));
             }
-            Ok(content)
-        })
-        .collect();
-    if !learned.is_empty() {
-        memo.remember(&learned);
+            contents[i] = Some(content);
+        }
+        if !learned.is_empty() {
+            memo.remember(&learned);
+        }
     }
+    let missed = || Error::internal("an input was not looked at");
     contents
+        .into_iter()
+        .map(|content| content.unwrap_or_else(|| Err(missed())))
+        .collect()
+}
+
+/// Takes from the memo what it knows of files that are not known yet and settled.
+fn recall(
+    observed: &[Result<FileStat>],
+    contents: &mut [Option<Result<Content>>],
+    memo: &dyn Memo,
+    now: i64,
+) {
+    let unknown = observed
+        .iter()
+        .zip(contents)
+        .filter(|(_, content)| content.is_none());
+    let settled = unknown.filter_map(|(stat, content)| Some((*stat.as_ref().ok()?, content)));
+    let settled: Vec<_> = settled.filter(|(stat, _)| !is_racy(stat, now)).collect();
+    let stats: Vec<FileStat> = settled.iter().map(|(stat, _)| *stat).collect();
+    if stats.is_empty() {
+        return;
+    }
+    for ((stat, content), digest) in settled.into_iter().zip(memo.ask(&stats)) {
+        *content = digest.map(|digest| {
+            Ok(Content {
+                stat,
+                digest,
+                racy: false,
+            })
+        });
+    }
 }
 
 /// Reads a file, and again while it changes underneath.

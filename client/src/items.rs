@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) leases: HashMap<usize, Lease>,
     /// Items that another job was computing when last asked for.
     pub(crate) held: HashSet<usize>,
+    /// All that was asked for lately was there: later items are located along with the wanted ones.
+    pub(crate) warm: bool,
     pub(crate) tally: Tally,
 }
 
@@ -63,7 +65,13 @@ pub struct Batch {
 }
 
 impl Items {
-    pub(crate) fn new(session: Arc<Session>, collection: u64, bypass: String, inputs: Inputs) -> Items {
+    pub(crate) fn new(
+        session: Arc<Session>,
+        collection: u64,
+        bypass: String,
+        inputs: Inputs,
+        warm: bool,
+    ) -> Items {
         let found = std::iter::repeat_with(|| None).take(inputs.len()).collect();
         let inner = Arc::new(Inner {
             session,
@@ -75,6 +83,7 @@ impl Items {
                 layouts: Vec::new(),
                 leases: HashMap::new(),
                 held: HashSet::new(),
+                warm,
                 tally: Tally::default(),
             }),
         });

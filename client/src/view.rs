@@ -1,6 +1,6 @@
 //! The bytes of an element, or of several side by side.
 
-use crate::raw::Lent;
+use crate::raw::{Lent, prefer_huge_pages};
 
 /// Owned bytes start at a multiple of this, which suits every NumPy type and vector unit.
 const ALIGNMENT: usize = 64;
@@ -25,6 +25,7 @@ impl View {
         fill: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
     ) -> Result<Option<View>, E> {
         let mut buffer: Vec<u8> = Vec::with_capacity(length + ALIGNMENT);
+        prefer_huge_pages(&mut buffer);
         let start = buffer.as_ptr().align_offset(ALIGNMENT);
         buffer.resize(start, 0);
         let filled = fill(&mut buffer)? && buffer.len() == start + length;

@@ -74,35 +74,51 @@ pub trait Vfs: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct OsVfs;
 
-struct OsFile(File);
+struct OsFile {
+    file: File,
+    /// The same file without the page cache, where the file system can: for writing only.
+    direct: Option<File>,
+}
+
+/// What direct I/O wants memory, offset and length to be multiples of, on every common device.
+const DIRECT_ALIGNMENT: usize = 4096;
 
 impl VfsFile for OsFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.0
+        let places = [bytes.as_ptr().addr(), bytes.len(), offset as usize];
+        let aligned = places.iter().all(|n| n.is_multiple_of(DIRECT_ALIGNMENT));
+        // Blocks are in shared memory already: a copy of them in the page cache helps nobody.
+        if let Some(direct) = self.direct.as_ref().filter(|_| aligned) {
+            match direct.write_all_at(bytes, offset) {
+                Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {}
+                result => return result.map_err(|e| Error::io("writing a segment", e)),
+            }
+        }
+        self.file
             .write_all_at(bytes, offset)
             .map_err(|e| Error::io("writing a segment", e))
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
-        self.0
+        self.file
             .read_exact_at(into, offset)
             .map_err(|e| Error::io("reading a segment", e))?;
         // The RAM tier keeps these bytes: a second copy in the page cache helps nobody.
         let len = std::num::NonZeroU64::new(into.len() as u64);
-        let _ = rustix::fs::fadvise(&self.0, offset, len, rustix::fs::Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::DontNeed);
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        self.0
+        self.file
             .sync_data()
             .map_err(|e| Error::io("syncing a segment", e))?;
-        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
         Ok(())
     }
 
     fn len(&self) -> Result<u64> {
-        let meta = self.0.metadata();
+        let meta = self.file.metadata();
         Ok(meta.map_err(|e| Error::io("reading a file's size", e))?.len())
     }
 }
@@ -115,13 +131,17 @@ impl Vfs for OsVfs {
             .create_new(true)
             .mode(0o600)
             .open(path)
-            .map(|f| Arc::new(OsFile(f)) as _)
+            .map(|file| {
+                let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+                let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
+                Arc::new(OsFile { file, direct }) as _
+            })
             .map_err(|e| Error::io(format_args!("creating {}", path.display()), e))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
         File::open(path)
-            .map(|f| Arc::new(OsFile(f)) as _)
+            .map(|file| Arc::new(OsFile { file, direct: None }) as _)
             .map_err(|e| Error::io(format_args!("opening {}", path.display()), e))
     }
 

@@ -12,6 +12,9 @@ from PIL import Image
 
 import prebake
 
+# Pillow imports its plugins at the first image: that is importing, and not the pipeline's work.
+Image.preinit()
+
 #: Names the file that gets one byte for each decode, so that decodes are counted by the pipeline and not by
 #: Prebake.
 COUNT_FILE = "PREBAKE_DEMO_COUNT"

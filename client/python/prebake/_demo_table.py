@@ -9,24 +9,19 @@ MEGA = 1e6
 
 def table(report: dict[str, Any]) -> str:
     """All pipelines, one block each."""
+    return "\n\n".join("\n".join(_pipeline(name, each)) for name, each in report.items())
+
+
+def _pipeline(name: str, each: dict[str, Any]) -> list[str]:
     note = (
-        "images made for this run; real ones decode differently"
-        if report["images_made"]
-        else "images as given"
+        "images made for this run; real ones decode differently" if each["images_made"] else "images as given"
     )
-    lines = [f"{report['images']} images ({note})"]
-    for each in report["pipelines"]:
-        lines += ["", *_pipeline(each)]
-    return "\n".join(lines)
-
-
-def _pipeline(each: dict[str, Any]) -> list[str]:
     head = f"{'':6}{'no cache':>18}{'cold':>18}{'':>28}{'warm':>18}"
     columns = (
         f"{'job':6}{'wall s':>9}{'cpu s':>9}{'wall s':>9}{'cpu s':>9}"
         f"{'computed':>10}{'reused':>9}{'followed':>9}{'wall s':>9}{'cpu s':>9}{'reused':>9}"
     )
-    lines = [f"{each['pipeline']}: {each['jobs']} jobs", head, columns]
+    lines = [f"{name}: {each['jobs']} jobs, {each['items_total']} images ({note})", head, columns]
     for place, job in enumerate(each["per_job"]):
         alone, cold, warm = job["alone"], job["cold"], job["warm"]
         lines.append(
@@ -42,7 +37,8 @@ def _pipeline(each: dict[str, Any]) -> list[str]:
         f"  cold over one job {each['duplication_factor']:.2f}; over the least possible "
         f"{each['cold_over_least']:.2f}; CPU saved {each['cpu_s_saved_cold']:.2f} s cold, "
         f"{each['cpu_s_saved_warm']:.2f} s warm",
-        f"  warm job {each['warm_speedup']:.1f} times as fast as without a cache",
+        f"  a warm job is {each['warm_speedup']:.1f} times as fast as without a cache (both alone; "
+        f"{each['warm_speedup_together']:.1f} times with {each['jobs']} warm jobs at once)",
         f"  read {each['bytes_from_ram'] / MEGA:.0f} MB from RAM, "
         f"{each['bytes_from_ssd'] / MEGA:.0f} MB from SSD; "
         f"{each['stored_bytes_per_item']:.0f} bytes stored per item; "

@@ -7,6 +7,7 @@ that they are left out; everything that the interpreter acts on is kept.
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 from dataclasses import dataclass, field
 from types import CodeType
@@ -14,6 +15,9 @@ from typing import Any
 
 #: `CO_HAS_DOCSTRING` (3.13): the docstring itself is left out too.
 HAS_DOCSTRING = 0x4000000
+
+#: Code objects whose analysis is kept: pipelines are described again at each epoch.
+CODES_MAX = 4096
 
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
@@ -47,6 +51,7 @@ class References:
     writes_cells: set[str] = field(default_factory=set)
 
 
+@functools.lru_cache(maxsize=CODES_MAX)
 def body(code: CodeType) -> Body:
     """The meaning of one code object; nested ones are among its constants."""
     places: dict[int, int] = {}
@@ -72,6 +77,7 @@ def body(code: CodeType) -> Body:
     return Body(header, instructions, [code.co_consts[place] for place in places])
 
 
+@functools.lru_cache(maxsize=CODES_MAX)
 def references(code: CodeType) -> References:
     """The names that a code object uses, with those of the code objects nested in it."""
     found = References()

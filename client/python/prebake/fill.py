@@ -21,7 +21,7 @@ LEASE_CPU_NS = 40_000_000
 #: Leases at once, however fast the items are: what a dead job holds must be computed by others after a wait.
 LEASES_MAX = 64
 #: Items offered to be computed ahead. Jobs in the same order hold the next few; a free one is beyond these.
-AHEAD_MAX = 256
+AHEAD_MAX = 1024
 #: Items looked at to find those, so that the search stays small beside an item's cost.
 AHEAD_LOOKED_AT_MAX = 4096
 #: Weight of the newest item in the average cost.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import platform
 import re
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,8 +76,9 @@ def _site_roots() -> list[Path]:
 
 @functools.cache
 def _stdlib_roots() -> list[Path]:
-    names = ("stdlib", "platstdlib")
-    return list({Path(path) for name in names if (path := sysconfig.get_path(name))})
+    # As `sysconfig` has them, which takes a millisecond to ask.
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return list({Path(os.__file__).parent, Path(sys.base_exec_prefix, sys.platlibdir, version)})
 
 
 class _Installed(NamedTuple):
@@ -102,21 +103,22 @@ def canonical(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _listing(info: Path, name: str) -> str | None:
+def _listing(info: Path, name: str) -> bytes | None:
     try:
-        return (info / name).read_text("utf-8")
+        return (info / name).read_bytes()
     except OSError:
         return None
 
 
 def _distribution(root: Path, relative: str, top: str) -> Owner | None:
+    listed = relative.encode() + b","
     # Most distributions are called like their module: looking there first spares reading all the others.
     for each in sorted(_installed(root), key=lambda each: each.owner.name != canonical(top)):
         record = _listing(each.info, "RECORD")
         if record is None:
             # Some systems keep no record of files; the list of top-level names is the next best.
-            if top in (_listing(each.info, "top_level.txt") or "").split():
+            if top.encode() in (_listing(each.info, "top_level.txt") or b"").split():
                 return each.owner
-        elif record.startswith(f"{relative},") or f"\n{relative}," in record:
+        elif record.startswith(listed) or b"\n" + listed in record:
             return each.owner
     return None

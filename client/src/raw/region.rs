@@ -97,6 +97,9 @@ impl Region {
                 "cannot map a block: {e} (vm.max_map_count may be too low)"
             ))
         })?;
+        // Its page table entries in one go, where the kernel can: 64 faults take several times as long.
+        // SAFETY: reads pages of the map just made; changes no bytes.
+        let _ = unsafe { madvise(self.at(range.start), self.block_bytes, Advice::LinuxPopulateRead) };
         if state.mapped.len() <= block {
             state.mapped.resize(block + 1, false);
         }

@@ -221,6 +221,7 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
     let idle_exit = Duration::from_secs(cache.config.idle_exit_seconds);
     let segment_idle = Duration::from_millis(cache.config.segment_idle_ms);
     let mut last_job = cache.clock.monotonic();
+    let mut kept: Vec<index::Record> = Vec::new();
     loop {
         tokio::time::sleep(TICK).await;
         let now = cache.clock.monotonic();
@@ -231,13 +232,17 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
             let _ = stopping.send(true);
         }
         index_space.set(cache.index.bytes_on_disk());
+        let counters = cache.metrics.records();
+        // An idle daemon writes nothing.
+        let changed = (counters != kept).then(|| counters.clone());
+        kept = counters;
         let worker = Arc::clone(&cache);
         let _ = task::blocking(move || {
             worker.ssd.shrink(worker.ssd.budget().bytes_max());
             worker.close_idle(segment_idle);
-            let _ = worker
-                .index
-                .put(index::Space::Counters, &worker.metrics.records());
+            if let Some(counters) = changed {
+                let _ = worker.index.put(index::Space::Counters, &counters);
+            }
         })
         .await;
     }
