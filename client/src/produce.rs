@@ -9,13 +9,15 @@ use crate::staging::Staged;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{Element, ReleaseRequest};
 
-/// What it cost to compute an element.
+/// How an element was made.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Cost {
+pub struct Made {
     /// CPU time in nanoseconds.
     pub cpu_ns: u64,
     /// Time spent waiting for input, in nanoseconds.
     pub io_ns: u64,
+    /// Its maker will read it from the cache, which is then no reuse.
+    pub read_back: bool,
 }
 
 impl Items {
@@ -25,7 +27,7 @@ impl Items {
     ///
     /// # Errors
     /// `daemon-lost`, `forked`.
-    pub fn put(&self, i: usize, layout: &str, parts: &[&[u8]], cost: Cost) -> Result<bool> {
+    pub fn put(&self, i: usize, layout: &str, parts: &[&[u8]], made: Made) -> Result<bool> {
         let inner = &self.0;
         inner.session.check()?;
         let mut state = inner.state.lock();
@@ -48,12 +50,12 @@ impl Items {
             token: lease.token,
             name,
             layout: layout.to_owned(),
-            cpu_ns: cost.cpu_ns,
-            io_ns: cost.io_ns,
+            cpu_ns: made.cpu_ns,
+            io_ns: made.io_ns,
             ..Default::default()
         };
         // Whoever waited for it has it; an item computed ahead is read back later, and was counted here.
-        let outcome = match lease.wanted {
+        let outcome = match lease.wanted && !made.read_back {
             true => Outcome::Hit,
             false => Outcome::Own,
         };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use prebake_client::{Acquired, Code, Cost, Job, Stats};
+use prebake_client::{Acquired, Code, Job, Made, Stats};
 use std::fs;
 use support::{Daemon, ELEMENT_BYTES, all, connect, data, ensure, fill, graph, options, patience};
 
@@ -127,7 +127,7 @@ fn leases_pass_on_when_released_and_when_the_items_are_dropped() {
     let b = data.items(&daemon.job("b"));
     a.release(&[0]).unwrap();
     assert_eq!(b.acquire(&[0], &[], 1, &mut patience()).unwrap().compute, [0]);
-    assert!(!a.put(0, "layout", &[b"x"], Cost::default()).unwrap());
+    assert!(!a.put(0, "layout", &[b"x"], Made::default()).unwrap());
     drop(a);
     assert_eq!(b.acquire(&[1], &[], 1, &mut patience()).unwrap().compute, [1]);
     assert!(job.plan(graph("1")).is_ok(), "the job goes on");
@@ -147,7 +147,7 @@ fn an_edited_file_is_computed_again_and_a_put_of_the_old_one_is_dropped() {
     fs::write(&data.1[2], "78").unwrap();
     assert!(
         !items
-            .put(2, "layout", &[b"of 77 or 78?"], Cost::default())
+            .put(2, "layout", &[b"of 77 or 78?"], Made::default())
             .unwrap()
     );
     assert_eq!(ensure(&items, &data, &[2]), [2]);
@@ -170,7 +170,7 @@ fn missing_inputs_and_elements_too_large_are_left_to_the_job() {
     assert_eq!(acquired.compute, [1]);
     assert!(acquired.bypass[&0].contains("cannot read input"));
     let huge = vec![0; (256 << 20) + 1];
-    assert!(!items.put(1, "layout", &[&huge], Cost::default()).unwrap());
+    assert!(!items.put(1, "layout", &[&huge], Made::default()).unwrap());
     let other = data.items(&daemon.job("other"));
     assert_eq!(ensure(&other, &data, &[1]), [1], "the lease was given back");
 }
@@ -182,7 +182,7 @@ fn batches_of_unlike_elements_are_refused() {
     let items = data.items(&daemon.job("job"));
     items.acquire(&[0, 1], &[], 2, &mut patience()).unwrap();
     for (i, layout) in ["one", "other"].iter().enumerate() {
-        assert!(items.put(i, layout, &[b"", b"bytes"], Cost::default()).unwrap());
+        assert!(items.put(i, layout, &[b"", b"bytes"], Made::default()).unwrap());
     }
     ensure(&items, &data, &[0, 1]);
     assert_eq!(items.batch(&[0, 1], false).err().unwrap().code(), Code::Ragged);
@@ -199,7 +199,7 @@ fn elements_of_no_bytes_are_elements() {
     let items = data.items(&daemon.job("job"));
     items.acquire(&[0, 1], &[], 2, &mut patience()).unwrap();
     for i in 0..2 {
-        assert!(items.put(i, "layout", &[], Cost::default()).unwrap());
+        assert!(items.put(i, "layout", &[], Made::default()).unwrap());
     }
     ensure(&items, &data, &[0, 1]);
     assert!(items.get(0, false).unwrap().unwrap().0.is_empty());
@@ -215,7 +215,7 @@ fn a_call_is_reused_while_its_arguments_and_files_are_the_same() {
     let call = || collection.call("f(x)", arguments, &data.1).unwrap();
     let items = call();
     assert_eq!(items.acquire(&[0], &[], 1, &mut patience()).unwrap().compute, [0]);
-    assert!(items.put(0, "layout", &[b"value"], Cost::default()).unwrap());
+    assert!(items.put(0, "layout", &[b"value"], Made::default()).unwrap());
     items.commit().unwrap();
     let again = call();
     assert_eq!(
@@ -261,7 +261,7 @@ fn a_daemon_without_memory_keeps_serving_right_bytes() {
                 let acquired = items.acquire(some, &[], some.len(), &mut patience()).unwrap();
                 for &i in &acquired.compute {
                     items
-                        .put(i, "layout", &[&data.element(i)], Cost::default())
+                        .put(i, "layout", &[&data.element(i)], Made::default())
                         .unwrap();
                 }
                 items.commit().unwrap();

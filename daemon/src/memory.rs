@@ -6,7 +6,7 @@ use crate::{
     budget::Reservation,
     error::{Error, Result},
 };
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -56,11 +56,16 @@ pub struct Doorbell {
 fn memfd(name: &str, bytes: u64) -> Result<OwnedFd> {
     let failed = |e: rustix::io::Errno| Error::io("allocating shared memory", e.into());
     let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
-    // Allocated now, so that running out is an error here and not a SIGBUS in a client, and so
-    // that the daemon's cgroup pays.
-    fallocate(&fd, FallocateFlags::empty(), 0, bytes).map_err(failed)?;
+    rustix::fs::ftruncate(&fd, bytes).map_err(failed)?;
     fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(failed)?;
     Ok(fd)
+}
+
+/// Allocates all pages now, so that running out is an error here and not a SIGBUS in a client, and
+/// so that the daemon's cgroup pays.
+fn allocate(fd: &OwnedFd, bytes: u64) -> Result<()> {
+    fallocate(fd, FallocateFlags::empty(), 0, bytes)
+        .map_err(|e| Error::io("allocating shared memory", e.into()))
 }
 
 fn map_writable(fd: &OwnedFd) -> Result<MmapMut> {
@@ -84,6 +89,13 @@ impl Block {
         debug_assert_eq!(reservation.bytes(), BLOCK_BYTES);
         let fd = memfd("prebake-block", BLOCK_BYTES)?;
         let map = map_writable(&fd)?;
+        // Huge pages where the system grants them on advice: allocating, mapping (here and in every
+        // client), writing out and freeing small ones costs more than filling them. Populating
+        // allocates and maps in one pass; a kernel before 5.14 does the first half.
+        let _ = map.advise(Advice::HugePage);
+        if map.advise(Advice::PopulateWrite).is_err() {
+            allocate(&fd, BLOCK_BYTES)?;
+        }
         seal_others(&fd)?;
         Ok(BlockWriter {
             block: Arc::new(Self {
@@ -163,8 +175,10 @@ impl Staging {
     /// If the system has no memory or descriptors left.
     pub fn create(reservation: Reservation) -> Result<Self> {
         let bytes = reservation.bytes();
+        let fd = memfd("prebake-staging", bytes)?;
+        allocate(&fd, bytes)?;
         Ok(Self {
-            fd: memfd("prebake-staging", bytes)?,
+            fd,
             bytes,
             _reservation: reservation,
         })
@@ -205,7 +219,9 @@ impl Doorbell {
     /// # Errors
     /// If the system has no memory or descriptors left.
     pub fn create() -> Result<Self> {
-        let fd = memfd("prebake-doorbell", rustix::param::page_size() as u64)?;
+        let bytes = rustix::param::page_size() as u64;
+        let fd = memfd("prebake-doorbell", bytes)?;
+        allocate(&fd, bytes)?;
         let map = map_writable(&fd)?;
         seal_others(&fd)?;
         Ok(Self { fd, map })

@@ -153,10 +153,11 @@ class Fill:
         items = self._items
         return None if items is None else self._guarded(items.get, i, validated=validated)
 
-    def ensure(self, wanted: Sequence[int], ahead: Ahead) -> dict[int, Any]:
+    def ensure(self, wanted: Sequence[int], ahead: Ahead, read_back: bool = False) -> dict[int, Any]:
         """Makes wanted items readable, or returns their values if they were computed here.
 
-        What is neither when it returns is the caller's to compute: there is no daemon to share it with.
+        With `read_back` the caller will read those too if it can. What is neither when it returns is the
+        caller's to compute: there is no daemon to share it with.
         """
         mine: dict[int, Any] = {}
         missing = list(wanted)
@@ -173,7 +174,7 @@ class Fill:
             if not granted and not bypass:
                 self._mark(missing)
                 return mine
-            self._run(items, granted, missing, mine)
+            self._run(items, granted, missing, mine, read_back)
             for i, why in bypass.items():
                 mine[i] = self._compute(i)
                 # Only now: of a file that is missing the user's own error tells better.
@@ -189,14 +190,16 @@ class Fill:
     def _leases(self) -> int:
         return max(1, min(LEASES_MAX, int(LEASE_CPU_NS / self._cost_ns))) if self._cost_ns else 1
 
-    def _run(self, items: Any, granted: list[int], wanted: Sequence[int], mine: dict[int, Any]) -> None:
+    def _run(
+        self, items: Any, granted: list[int], wanted: Sequence[int], mine: dict[int, Any], read_back: bool
+    ) -> None:
         """Computes leased items and hands them over. Only a wanted item's error is the caller's."""
         wanted_set, held = set(wanted), list(granted)
         try:
             while held:
                 i = held[0]
                 self.seen[i] = 1
-                if not self._store(items, i, i in wanted_set, mine):
+                if not self._store(items, i, i in wanted_set, mine, read_back):
                     self._guarded(items.release, [i])
                 held.pop(0)
                 if self.items() is not items:
@@ -207,7 +210,7 @@ class Fill:
                 self._guarded(items.release, held)
             self._guarded(items.commit)
 
-    def _store(self, items: Any, i: int, wanted: bool, mine: dict[int, Any]) -> bool:
+    def _store(self, items: Any, i: int, wanted: bool, mine: dict[int, Any], read_back: bool) -> bool:
         """Computes item i and puts it; False if the lease has to be given back."""
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         try:
@@ -230,7 +233,7 @@ class Fill:
             # out.
             self._unstorable = not self._stored
             return False
-        stored = self._guarded(items.put, i, layout, parts, cpu, io)
+        stored = self._guarded(items.put, i, layout, parts, cpu, io, read_back=read_back)
         self._stored = self._stored or stored is not None
         return stored is not None
 

@@ -162,8 +162,9 @@ class Dataset:
         mine: dict[int, Any] = {}
         array = self._fill.array(indices)
         if array is None:
-            mine = self._fill.ensure(indices, ahead)
-            array = self._fill.array(indices) if not mine else None
+            # What was computed here lies in shared memory too, where one native copy makes the batch.
+            mine = self._fill.ensure(indices, ahead, read_back=True)
+            array = self._fill.array(indices)
         return array if array is not None else _stacked(self._fill.many(indices, ahead, mine, validated=True))
 
     def stats(self) -> dict[str, int]:

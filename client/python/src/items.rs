@@ -2,7 +2,7 @@
 
 use crate::buffer::{Parts, View};
 use crate::error::raise;
-use prebake_client::{Code, Cost};
+use prebake_client::{Code, Made};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -55,6 +55,8 @@ impl Items {
     }
 
     /// Hands over the element of item i; false if it is not stored. The buffers may be changed afterwards.
+    #[pyo3(signature = (i, layout, parts, cpu_ns, io_ns, read_back=false))]
+    #[expect(clippy::too_many_arguments, reason = "Python has them as keywords")]
     fn put(
         &self,
         py: Python<'_>,
@@ -63,11 +65,16 @@ impl Items {
         parts: Vec<Bound<'_, PyAny>>,
         cpu_ns: u64,
         io_ns: u64,
+        read_back: bool,
     ) -> PyResult<bool> {
         let parts = Parts::new(&parts)?;
         let slices = parts.slices();
-        let cost = Cost { cpu_ns, io_ns };
-        py.detach(|| self.0.put(i, layout, &slices, cost)).map_err(raise)
+        let made = Made {
+            cpu_ns,
+            io_ns,
+            read_back,
+        };
+        py.detach(|| self.0.put(i, layout, &slices, made)).map_err(raise)
     }
 
     /// Makes everything put so far available to other jobs.

@@ -7,7 +7,7 @@ use crate::{
     identity::Identity,
     status::{human_bytes, human_seconds},
 };
-use prebake_client::{Acquired, Cost, Items, Job, Options};
+use prebake_client::{Acquired, Items, Job, Made, Options};
 use std::{
     env,
     io::{self, Write},
@@ -159,9 +159,10 @@ fn keep(items: &Items, ran: &Ran, outputs: &[PathBuf], before: &Before) -> Resul
         .push((Part::Stderr, ran.stderr.clone().ok_or_else(too_much)?));
     archive.collect(outputs, before)?;
     let parts: Vec<&[u8]> = archive.parts.iter().map(|(_, bytes)| bytes.as_slice()).collect();
-    let cost = Cost {
+    let cost = Made {
         cpu_ns: nanoseconds(ran.cpu),
         io_ns: 0,
+        read_back: false,
     };
     let stored = items.put(0, &archive.layout(), &parts, cost).and_then(|stored| {
         items.commit()?;

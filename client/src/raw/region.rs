@@ -62,12 +62,7 @@ impl Region {
         let bytes = block_bytes
             .checked_mul(blocks)
             .ok_or_else(|| Error::protocol("a segment larger than the address space"))?;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh anonymous map at an address of the kernel's choice touches nothing that exists.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) };
-        let base = base
-            .ok()
-            .and_then(|p| NonNull::new(p.cast()))
+        let base = reserve_aligned(bytes, block_bytes)
             .ok_or_else(|| Error::internal("no address space for a segment: raise the limit (ulimit -v)"))?;
         Ok(Region {
             base,
@@ -273,6 +268,28 @@ impl Drop for Lent {
             self.region.state.lock().live.remove(&self.range.start);
         }
     }
+}
+
+/// Address space at a multiple of `alignment`, so that huge pages of blocks can be mapped as such.
+fn reserve_aligned(bytes: usize, alignment: usize) -> Option<NonNull<u8>> {
+    let whole = bytes.checked_add(alignment)?;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a fresh anonymous map at an address of the kernel's choice touches nothing that exists.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), whole, ProtFlags::empty(), flags) }.ok()?;
+    let before = start.addr().next_multiple_of(alignment) - start.addr();
+    let base = start.wrapping_byte_add(before);
+    let after = alignment - before;
+    // SAFETY: both ends are parts of the map just made, whole pages of it (alignment is a multiple of the page
+    // size), and nothing refers to them.
+    unsafe {
+        if before > 0 {
+            let _ = munmap(start, before);
+        }
+        if after > 0 {
+            let _ = munmap(base.wrapping_byte_add(bytes), after);
+        }
+    }
+    NonNull::new(base.cast())
 }
 
 fn overlaps(live: &BTreeMap<usize, usize>, range: &Range<usize>) -> bool {

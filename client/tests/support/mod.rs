@@ -3,7 +3,7 @@
 #![allow(dead_code, missing_docs, reason = "each test program uses some of it")]
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
-use prebake_client::{Acquired, Clock, Control, Cost, Folder, Items, Job, Options, SystemClock};
+use prebake_client::{Acquired, Clock, Control, Folder, Items, Job, Made, Options, SystemClock};
 use prebake_proto::v1::{Determinism, Files, Graph, Input, Operator, Source, determinism, source};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -206,9 +206,10 @@ pub fn fill(items: &Items, data: &Data, compute: &[usize]) {
     for &i in compute {
         let element = data.element(i);
         let (left, right) = element.split_at(ELEMENT_BYTES / 3);
-        let cost = Cost {
+        let cost = Made {
             cpu_ns: 1000,
             io_ns: 10,
+            read_back: false,
         };
         assert!(items.put(i, "layout", &[left, right], cost).unwrap());
     }
