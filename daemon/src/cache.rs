@@ -293,14 +293,17 @@ impl Cache {
     /// Gives a segment up whose writing failed; its entries are computed again when asked for.
     fn settle(&self, collection: &Collection, segment: &Segment, result: Result<()>) {
         let Err(error) = result else { return };
+        if self.ssd.get(segment.id).is_none() {
+            // Given up before: what failed now is writing to a file that was removed.
+            let _ = segment.unlink();
+            return;
+        }
         self.metrics.errors.with_label_values(&[error.code()]).inc();
         match error.kind() {
             Kind::Io => self.ssd.poison(),
             _ => collection.rest_until(self.clock.monotonic() + REST),
         }
-        if self.ssd.get(segment.id).is_some() {
-            tracing::warn!(%error, pipeline = collection.graph.pipeline(), "a segment is not kept");
-        }
+        tracing::warn!(%error, pipeline = collection.graph.pipeline(), "a segment is not kept");
         self.ssd.remove(segment.id);
     }
 

@@ -15,9 +15,9 @@ from typing import Any
 from prebake import _job, values
 from prebake.errors import Refused, warn_once
 
-#: CPU time to lease at once: long against the 0.2 ms of a call to the daemon, short against what others wait
+#: CPU time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
 #: for.
-LEASE_CPU_NS = 40_000_000
+LEASE_CPU_NS = 80_000_000
 #: Leases at once, however fast the items are: what a dead job holds must be computed by others after a wait.
 LEASES_MAX = 64
 #: Items offered to be computed ahead. Jobs in the same order hold the next few; a free one is beyond these.

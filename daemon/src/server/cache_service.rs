@@ -39,6 +39,8 @@ impl Service {
     ) -> Result<(Arc<Session>, Arc<Collection>)> {
         let session = self.session(request, session)?;
         let collection = self.0.catalog.get(collection, &crate::cache::domain(&session))?;
+        // So that its leases here end with it, planned or not.
+        session.planned(collection.id, false);
         Ok((session, collection))
     }
 }
@@ -88,6 +90,10 @@ impl v1::cache_server::Cache for Service {
         };
         let wait = Duration::from_millis(body.wait_ms.into());
         let answers = self.0.acquire(&collection, &wanted, wait).await;
+        // The job may have died while it waited: what it was granted since must not wait for a deadline.
+        if self.0.sessions.get(session.id.0, session.peer).is_err() {
+            collection.end_session(session.id);
+        }
         Ok(Response::new(answered(answers.answers)))
     }
 

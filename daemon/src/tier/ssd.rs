@@ -175,9 +175,12 @@ impl SsdTier {
     /// Makes room for `segment` to take `bytes` on disk, at the cost of segments worth less.
     ///
     /// # Errors
-    /// `ssd-full` if all that is stored is worth as much.
+    /// `ssd-full` if all that is stored is worth as much; `gone` if the segment was given up.
     pub fn reserve(&self, segment: &Segment, bytes: u64) -> Result<()> {
         loop {
+            if self.get(segment.id).is_none() {
+                return Err(Error::new(Kind::NotFound, "gone", "the segment was given up"));
+            }
             let result = segment.space().resize(bytes);
             if result.is_ok() || !self.evict_below(Some(segment.id)) {
                 return result;
