@@ -6,7 +6,7 @@
 //! 2. [`cache::Cache::plan`] finds the [`collection`] of the job's graph in the [`catalog`];
 //! 3. [`cache::Cache::acquire`] answers for each item: there, [`lease`]d to the caller, or held by another;
 //! 4. the job computes, writes into its [`session`]'s staging [`memory`], and
-//!    [`cache::Cache::commit`] appends that to the collection's open [`segment`];
+//!    [`commit`] appends that to the collection's open [`segment`];
 //! 5. readers get descriptors of the segment's blocks from [`tier::ram`], and map them;
 //! 6. full blocks go to the segment's file behind the writer; closed, it is durable in [`tier::ssd`],
 //!    which drops what is cheapest to compute again when its budget is spent;
@@ -24,6 +24,7 @@ pub mod cache;
 pub mod catalog;
 pub mod clock;
 pub mod collection;
+pub mod commit;
 pub mod config;
 pub mod error;
 pub mod index;

@@ -3,74 +3,17 @@
 
 use crate::{
     cache::Cache,
-    collection::{Collection, Domain},
+    collection::Domain,
     error::{Error, Result},
     index::{IndexStore, Space},
-    segment::{Segment, SegmentId, Summary, footer},
+    segment::{
+        SegmentId,
+        description::{Record, unhex},
+    },
     vfs::Vfs,
 };
 use prebake_fingerprint::Graph;
-use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, path::Path};
-
-/// Footer metadata: version of this use of Arrow.
-pub const FORMAT: &str = "prebake.format";
-/// The one version this daemon reads and writes.
-pub const FORMAT_VERSION: &str = "1";
-/// Footer metadata: trust domain.
-pub const DOMAIN: &str = "prebake.domain";
-/// Footer metadata: subgraph digest.
-pub const SUBGRAPH: &str = "prebake.subgraph";
-/// Footer metadata: canonical graph, hex of DAG-CBOR.
-pub const GRAPH: &str = "prebake.graph";
-/// Footer metadata: the graph for people.
-pub const PIPELINE: &str = "prebake.pipeline";
-/// Footer metadata: who wrote it.
-pub const WRITER: &str = "prebake.writer";
-/// Footer metadata: rows, bytes and cost, as in the index.
-pub const SUMMARY: &str = "prebake.summary";
-
-/// What the index keeps of a segment.
-#[derive(Serialize, Deserialize)]
-pub struct Record {
-    domain: String,
-    graph: String,
-    file_bytes: u64,
-    summary: Summary,
-}
-
-impl Record {
-    /// The record of a durable segment.
-    pub fn of(collection: &Collection, segment: &Segment) -> Self {
-        Self {
-            domain: collection.domain.0.clone(),
-            graph: hex(collection.graph.canonical()),
-            file_bytes: segment.file_bytes(),
-            summary: segment.summary(),
-        }
-    }
-
-    fn read(vfs: &dyn Vfs, path: &Path) -> Result<Self> {
-        let file = vfs.open(path)?;
-        let metadata = footer(&*file)?.metadata;
-        let get = |key: &str| {
-            let value = metadata.get(key).cloned();
-            value.ok_or_else(|| Error::corrupt(format!("a segment's footer lacks {key}")))
-        };
-        let version = get(FORMAT)?;
-        if version != FORMAT_VERSION {
-            return Err(Error::corrupt(format!(
-                "segment format {version} is not {FORMAT_VERSION}"
-            )));
-        }
-        Ok(Self {
-            domain: get(DOMAIN)?,
-            graph: get(GRAPH)?,
-            file_bytes: file.len()?,
-            summary: serde_json::from_str(&get(SUMMARY)?).map_err(|e| Error::corrupt(e.to_string()))?,
-        })
-    }
-}
+use std::collections::HashMap;
 
 /// What was found.
 #[derive(Debug, Default, Clone, Copy)]
@@ -177,20 +120,4 @@ fn forget_missing(cache: &Cache, index: &dyn IndexStore, names: impl Iterator<It
 fn segment_id(name: &str) -> Option<SegmentId> {
     let (_, id) = name.strip_suffix(".arrow")?.rsplit_once('-')?;
     u32::from_str_radix(id, 16).ok().map(SegmentId)
-}
-
-/// Lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |n: u8| char::from(DIGITS[usize::from(n)]);
-    bytes
-        .iter()
-        .flat_map(|b| [digit(b >> 4), digit(b & 15)])
-        .collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let digits = digits?;
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|d| (d[0] << 4 | d[1]) as u8).collect())
 }

@@ -3,7 +3,8 @@
 use crate::{
     error::{Error, Kind, Result},
     memory::{Block, Staging},
-    tier::ram::{BlockId, RamTier},
+    segment::BlockId,
+    tier::ram::RamTier,
 };
 use parking_lot::{Mutex, RwLock};
 use std::{

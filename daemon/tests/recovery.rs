@@ -3,8 +3,9 @@
 
 use prebake_daemon::{
     Config,
-    cache::{Cache, Committed, Element},
+    cache::Cache,
     collection::{Answer, Item, Request},
+    commit::{Committed, Element},
     lease::Token,
     segment::Cost,
     server::Server,

@@ -1,6 +1,6 @@
 //! What a command line reads, as far as it is declared: the identity of `prebake run`.
 
-use crate::run::Arguments;
+use crate::arguments::Arguments;
 use prebake_fingerprint::digest::Context;
 use prebake_proto::v1;
 use std::{

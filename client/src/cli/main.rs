@@ -1,6 +1,7 @@
 //! `prebake`: what a person types.
 
 mod archive;
+mod arguments;
 mod command;
 mod graphs;
 mod identity;
@@ -30,7 +31,7 @@ enum Verb {
         arguments: Vec<String>,
     },
     /// Run a command, or replay what it did the last time on the same inputs.
-    Run(run::Arguments),
+    Run(arguments::Arguments),
     /// Show what was saved, per job and per pipeline.
     Status {
         /// One JSON object instead of a table.

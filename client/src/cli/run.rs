@@ -3,6 +3,7 @@
 use crate::{
     Outcome,
     archive::{Archive, Before, Part},
+    arguments::Arguments,
     command::{self, Ran},
     identity::Identity,
     status::{human_bytes, human_seconds},
@@ -16,27 +17,6 @@ use std::{
     process::ExitCode,
     time::Duration,
 };
-
-/// What the user declares.
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// File or folder the command reads (repeat). The program and every file named on the command line count by
-    /// themselves.
-    #[arg(short, long = "input", value_name = "PATH")]
-    pub inputs: Vec<PathBuf>,
-    /// File or folder the command writes (repeat): it must hold nothing else.
-    #[arg(short, long = "output", value_name = "PATH")]
-    pub outputs: Vec<PathBuf>,
-    /// Environment variable the command reads (repeat).
-    #[arg(short, long = "env", value_name = "NAME")]
-    pub environment: Vec<String>,
-    /// Do not say what was counted.
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// The command and its arguments. It gets no standard input.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub command: Vec<String>,
-}
 
 /// Runs or replays. The exit code is the command's.
 pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {

@@ -1,11 +1,14 @@
 //! Segments: one self-describing Arrow file of one collection's elements, in the order they
 //! arrived. The unit of storage and eviction.
 
+pub mod description;
 mod format;
+mod id;
 mod read;
 mod table;
 mod writer;
 
+pub use id::{BlockId, SegmentId};
 pub use read::{Footer, footer};
 pub use table::{Cost, Table};
 pub use writer::{OpenSegment, Row, WriteBehind};
@@ -14,7 +17,7 @@ use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block},
-    tier::ram::{BlockId, RamTier},
+    tier::ram::RamTier,
     vfs::{Vfs, VfsFile},
 };
 use format::{ROWS_DIGEST, VALUES_AT};
@@ -27,10 +30,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-
-/// A segment's number; not used again while the daemon lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SegmentId(pub u32);
 
 /// Footer metadata: comma-separated BLAKE3 of each block's bytes.
 const BLOCK_DIGESTS: &str = "prebake.blocks";

@@ -1,14 +1,14 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BLOCK_DIGESTS, Cost, Location, Segment, SegmentId, Summary, Table,
+    BLOCK_DIGESTS, BlockId, Cost, Location, Segment, SegmentId, Summary, Table,
     format::{VALUES_AT, encode},
 };
 use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, BlockWriter},
-    tier::ram::{BlockId, RamTier},
+    tier::ram::RamTier,
     vfs::{Vfs, VfsFile},
 };
 use parking_lot::Mutex;

@@ -2,8 +2,9 @@
 
 use super::identity::peer;
 use crate::{
-    cache::{Cache, Committed, Element, LEASE_MAX},
+    cache::{Cache, LEASE_MAX},
     collection::{Answer, Collection, Item, Request as Wanted},
+    commit::{Committed, Element},
     error::{Error, Kind, Result},
     lease::Token,
     segment::{Cost, Location, SegmentId},

@@ -6,10 +6,9 @@ use crate::{
     cache::Cache,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block, watch},
-    segment::{ELEMENT_BYTES_MAX, From, SegmentId},
+    segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
     session::{Peer, Session, SessionId},
     task,
-    tier::ram::BlockId,
 };
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
 use prost::Message;

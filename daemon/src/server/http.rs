@@ -145,7 +145,7 @@ fn token(config: &Config) -> Result<Arc<str>> {
     if got != Ok(TOKEN_BYTES) {
         return Err(Error::new(Kind::Io, "io", "no randomness for the metrics token"));
     }
-    let token = crate::recovery::hex(&bytes);
+    let token = crate::segment::description::hex(&bytes);
     let mut file = fs::OpenOptions::new();
     let file = file.write(true).create_new(true).mode(0o600).open(path);
     file.and_then(|mut f| io::Write::write_all(&mut f, token.as_bytes()))

@@ -10,22 +10,13 @@ use crate::{
     budget::{Budget, Reservation},
     error::Result,
     memory::{BLOCK_BYTES, Block, BlockWriter, Doorbell, Staging},
-    segment::SegmentId,
+    segment::{BlockId, SegmentId},
 };
 use moka::{notification::RemovalCause, sync::Cache};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
-
-/// A window of a segment's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BlockId {
-    /// The segment.
-    pub segment: SegmentId,
-    /// Which window: bytes `index * BLOCK_BYTES..` of the value buffer.
-    pub index: u32,
-}
 
 /// Share of the budget that moka does not get: open segments, staging, blocks on their way to a
 /// client, and blocks evicted but still mapped live there.

@@ -1,0 +1,255 @@
+//! How elements become durable: out of staging into the open segment, behind that onto the SSD, and what
+//! happens to a segment that cannot be written.
+
+use crate::{
+    cache::Cache,
+    collection::{Collection, Item},
+    error::{Error, Kind, Result},
+    index::Space,
+    lease::Token,
+    memory::{BLOCK_BYTES, Staging},
+    segment::{Cost, ELEMENT_BYTES_MAX, Location, OpenSegment, Row, Segment, WriteBehind, description},
+    session::Session,
+    task,
+};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+/// Size at which a segment is closed: large enough that one sync serves hundreds of elements, small
+/// enough to be a unit of eviction.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// Segments of a small SSD tier are smaller, so that evicting one is not evicting all.
+const SEGMENTS_PER_TIER_MIN: u64 = 8;
+
+/// After a segment found no room, its collection stores nothing for this long: room comes with
+/// evictions, which take at least as long.
+const REST: Duration = Duration::from_secs(10);
+
+/// An element handed over.
+pub struct Element {
+    /// Which entry it is.
+    pub item: Item,
+    /// The lease it was computed under.
+    pub token: Token,
+    /// How its bytes make up the value.
+    pub layout: String,
+    /// Where it lies in staging memory.
+    pub staging_offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// What came of one element of a commit.
+pub enum Committed {
+    /// Published there.
+    At(Location),
+    /// Not stored, and why.
+    Refused(&'static str),
+}
+
+impl Cache {
+    /// Copies elements out of staging into the collection's open segment and publishes them.
+    /// Blocking.
+    pub fn commit(
+        self: &Arc<Self>,
+        session: &Session,
+        collection: &Arc<Collection>,
+        staging: &Staging,
+        elements: Vec<Element>,
+    ) -> Vec<Committed> {
+        let mut open = collection.open.lock();
+        let committed = elements
+            .into_iter()
+            .map(|element| self.commit_one(session, collection, staging, &mut open, element))
+            .collect();
+        let full = open
+            .as_ref()
+            .is_some_and(|o| o.segment().summary().value_len >= self.segment_bytes());
+        let closing = if full { open.take() } else { None };
+        let behind = open.as_ref().and_then(OpenSegment::write_behind);
+        let must_wait = open.as_ref().is_some_and(OpenSegment::is_behind);
+        drop(open);
+        if behind.is_some() || closing.is_some() {
+            let (cache, owner) = (Arc::clone(self), Arc::clone(collection));
+            let work = move || cache.write_out(&owner, behind, closing);
+            if must_wait {
+                work();
+            } else {
+                drop(task::spawn(async move { drop(task::blocking(work).await) }));
+            }
+        }
+        committed
+    }
+
+    /// Disk work that a commit leaves behind. Blocking.
+    fn write_out(&self, collection: &Collection, behind: Option<WriteBehind>, closing: Option<OpenSegment>) {
+        if let Some(behind) = behind {
+            let written = behind.run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
+            self.settle(collection, behind.segment(), written);
+        }
+        if let Some(segment) = closing {
+            self.close_segment(collection, segment);
+        }
+    }
+
+    fn commit_one(
+        &self,
+        session: &Session,
+        collection: &Collection,
+        staging: &Staging,
+        open: &mut Option<OpenSegment>,
+        element: Element,
+    ) -> Committed {
+        let Element {
+            item,
+            token,
+            layout,
+            staging_offset,
+            len,
+            cost,
+        } = element;
+        let end = staging_offset.checked_add(len);
+        if len > ELEMENT_BYTES_MAX || end.is_none_or(|end| end > staging.bytes()) {
+            collection.release(&[item.fingerprint], session.id);
+            return self.refused("too-large");
+        }
+        let row = Row {
+            fingerprint: item.fingerprint,
+            name: &item.name,
+            layout: &layout,
+            len,
+            cost,
+        };
+        let appended = self.open_segment(collection, open).and_then(|open| {
+            if !collection.may_commit(&item.fingerprint, session.id, token) {
+                return Err(Error::new(
+                    Kind::Invalid,
+                    "stale-lease",
+                    "the lease ended before the commit",
+                ));
+            }
+            open.touched = self.clock.monotonic();
+            open.append(&row, &self.ram, |at, into| {
+                staging.read(staging_offset + at, into)
+            })
+        });
+        match appended {
+            Ok((number, location)) => {
+                let planned_empty = session.planned_empty(collection.id);
+                let reason =
+                    collection.insert(session.id, &item, (location.segment, number), cost, planned_empty);
+                let cpu_s = cost.cpu_ns as f64 / 1e9;
+                self.metrics.elements.with_label_values(&["miss"]).inc();
+                self.metrics.misses.with_label_values(&[reason.text()]).inc();
+                self.metrics.cpu_spent.inc_by(cpu_s);
+                session.counts.misses.fetch_add(1, Ordering::Relaxed);
+                session.counts.spent_ns.fetch_add(cost.cpu_ns, Ordering::Relaxed);
+                Committed::At(location)
+            }
+            Err(error) => {
+                collection.release(&[item.fingerprint], session.id);
+                self.refused(error.code())
+            }
+        }
+    }
+
+    /// Counts why an element was not stored; the lease goes back, so that nobody waits for it.
+    fn refused(&self, code: &'static str) -> Committed {
+        self.metrics.errors.with_label_values(&[code]).inc();
+        Committed::Refused(code)
+    }
+
+    fn open_segment<'a>(
+        &self,
+        collection: &Collection,
+        open: &'a mut Option<OpenSegment>,
+    ) -> Result<&'a mut OpenSegment> {
+        // One that was given up (disk full) is not appended to.
+        if open
+            .as_ref()
+            .is_some_and(|o| self.ssd.get(o.segment().id).is_none())
+        {
+            *open = None;
+        }
+        if open.is_none() {
+            *open = Some(
+                self.ssd
+                    .create(collection.id, &collection.graph.digest().short())?,
+            );
+        }
+        open.as_mut().ok_or_else(|| Error::corrupt("no open segment"))
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        let share = self.config.ssd_bytes / SEGMENTS_PER_TIER_MIN;
+        (share - share % BLOCK_BYTES).clamp(BLOCK_BYTES / 2, SEGMENT_BYTES)
+    }
+
+    /// Makes a segment durable, or gives it up. Blocking.
+    pub fn close_segment(&self, collection: &Collection, open: OpenSegment) {
+        let segment = Arc::clone(open.segment());
+        let metadata = description::metadata(collection, &segment);
+        let closed = open.close(&self.ram, &metadata, |s, bytes| self.ssd.reserve(s, bytes));
+        if closed.is_ok() {
+            self.remember(collection, &segment);
+        }
+        self.settle(collection, &segment, closed.map(drop));
+    }
+
+    fn remember(&self, collection: &Collection, segment: &Segment) {
+        let name = segment.path().file_name().unwrap_or_default();
+        let record = description::Record::of(collection, segment);
+        if let Ok(value) = serde_json::to_vec(&record) {
+            let _ = self
+                .index
+                .put(Space::Segments, &[(name.as_encoded_bytes().to_vec(), value)]);
+        }
+    }
+
+    /// Gives a segment up whose writing failed; its entries are computed again when asked for.
+    fn settle(&self, collection: &Collection, segment: &Segment, result: Result<()>) {
+        let Err(error) = result else { return };
+        if self.ssd.get(segment.id).is_none() {
+            // Given up before: what failed now is writing to a file that was removed.
+            let _ = segment.unlink();
+            return;
+        }
+        self.metrics.errors.with_label_values(&[error.code()]).inc();
+        match error.kind() {
+            Kind::Io => self.ssd.poison(),
+            _ => collection.rest_until(self.clock.monotonic() + REST),
+        }
+        tracing::warn!(%error, pipeline = collection.graph.pipeline(), "a segment is not kept");
+        self.ssd.remove(segment.id);
+    }
+
+    /// Makes everything published durable. Blocking.
+    pub fn sync(&self) {
+        self.close_idle(Duration::ZERO);
+        let _ = self.index.put(Space::Counters, &self.metrics.records());
+        self.index.flush();
+    }
+
+    /// Closes segments that were not appended to for so long. Blocking.
+    pub fn close_idle(&self, idle: Duration) {
+        for collection in self.catalog.all() {
+            let now = self.clock.monotonic();
+            let mut open = collection.open.lock();
+            if open
+                .as_ref()
+                .is_some_and(|o| now.saturating_sub(o.touched) >= idle)
+            {
+                let segment = open.take();
+                drop(open);
+                if let Some(segment) = segment {
+                    self.close_segment(&collection, segment);
+                }
+            }
+        }
+    }
+}
