@@ -176,7 +176,7 @@ impl Collection {
             return;
         }
         for segment in ssd.all().into_iter().filter(|s| s.collection == self.id) {
-            if let Err(error) = segment.load() {
+            if let Err(error) = segment.load(self) {
                 tracing::warn!(%error, file = %segment.path().display(), "dropping a segment");
                 ssd.remove(segment.id);
             }

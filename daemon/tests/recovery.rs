@@ -161,6 +161,34 @@ async fn unfinished_and_damaged_files_are_removed_and_computed_again() {
 }
 
 #[tokio::test]
+async fn an_index_that_takes_another_users_file_for_mine_opens_nothing() {
+    let [theirs, mine] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut files = Vec::new();
+    for (dir, uid) in [(&theirs, 2), (&mine, 1)] {
+        let server = start(dir.path());
+        let session = server
+            .cache()
+            .sessions
+            .open(Peer { uid, pid: 0 }, "t".into())
+            .unwrap();
+        fill(server.cache(), &session, 1);
+        server.cache().sync();
+        files.push(
+            fs::read_dir(dir.path().join("segments"))
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap()
+                .path(),
+        );
+    }
+    fs::copy(&files[0], &files[1]).unwrap();
+    let server = start(mine.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert_eq!(hits(server.cache(), &session, 1), 0);
+}
+
+#[tokio::test]
 async fn what_was_saved_is_remembered_across_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path());

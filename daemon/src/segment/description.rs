@@ -7,7 +7,7 @@ use crate::{
     vfs::Vfs,
 };
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 /// Footer metadata: version of this use of Arrow.
 const FORMAT: &str = "prebake.format";
@@ -91,6 +91,14 @@ pub fn metadata(collection: &Collection, segment: &Segment) -> Vec<(String, Stri
             concat!("prebaked ", env!("CARGO_PKG_VERSION")).into(),
         ),
     ]
+}
+
+/// Whether a footer says that its segment is of this collection.
+pub fn belongs(metadata: &HashMap<String, String>, collection: &Collection) -> bool {
+    let says = |key: &str, value: &str| metadata.get(key).is_some_and(|v| v == value);
+    says(FORMAT, FORMAT_VERSION)
+        && says(DOMAIN, &collection.domain.0)
+        && says(GRAPH, &hex(collection.graph.canonical()))
 }
 
 /// Lower-case hex.

@@ -15,6 +15,7 @@ pub use writer::{OpenSegment, Row, WriteBehind};
 
 use crate::{
     budget::Reservation,
+    collection::Collection,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block},
     tier::ram::RamTier,
@@ -137,12 +138,18 @@ impl Segment {
     /// Reads the rows, unless they are here.
     ///
     /// # Errors
-    /// `corrupt` if the file is not a whole segment.
-    pub fn load(&self) -> Result<()> {
+    /// `corrupt` if the file is not a whole segment, or not one of its collection: what the index said
+    /// of it may be of an earlier file of this name.
+    pub fn load(&self, collection: &Collection) -> Result<()> {
         let mut slot = self.table.write();
         if slot.is_none() {
             let file = self.vfs.open(&self.path)?;
             let footer = footer(&*file)?;
+            if !description::belongs(&footer.metadata, collection) {
+                return Err(Error::corrupt(
+                    "a segment is not of the collection it was taken for",
+                ));
+            }
             let digest = footer.metadata.get(ROWS_DIGEST).map_or("", String::as_str);
             let table = footer.table(&*file, digest)?;
             *self.digests.lock() = block_digests(&footer)?;
