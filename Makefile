@@ -2,6 +2,7 @@
 #
 #   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
 #   make test                          every test, Rust and Python
+#   make bench [DATA=...] [QUICK=1]    speed, CPU time and memory, against no cache and numpy.memmap
 #   make python                        the wheel, built and installed into .venv
 #   make lint                          formatting, lints, licences and bans
 #   make clean                         all that these made in this folder
@@ -9,7 +10,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test test-rust test-python test-torch test-ops python lint clean
+.PHONY: demo bench test test-rust test-python test-torch test-ops python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -36,6 +37,9 @@ BOUNDED := timeout --foreground --kill-after=10 $(SUITE_SECONDS_MAX)
 
 demo: python
 	$(VENV)/bin/python -m prebake.demo $(if $(DATA),--data '$(DATA)') --out target/demo.json
+
+bench: python
+	$(BOUNDED) $(VENV)/bin/python ops/bench/bench.py $(if $(DATA),--data '$(DATA)') --out target/bench.json
 
 test: test-rust test-python test-torch test-ops
 

@@ -7,7 +7,7 @@ use crate::{
     collection::{Answers, Collection, Domain, Request},
     config::Config,
     error::{Error, Kind, Result},
-    index::{IndexStore, Space},
+    index::{IndexSpace, IndexStore, Space},
     memory::{BLOCK_BYTES, Block},
     metrics::Metrics,
     segment::{BlockId, From, SegmentId},
@@ -40,6 +40,8 @@ pub struct Cache {
     pub ssd: Arc<SsdTier>,
     /// What outlives the process besides segments.
     pub index: Arc<dyn IndexStore>,
+    /// Its share of the SSD budget.
+    pub index_space: IndexSpace,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Time.
@@ -182,7 +184,8 @@ impl Cache {
             .into_iter()
             .map(|(stat, digest)| (memo_key(session, &stat), digest.0.to_vec()))
             .collect();
-        if let Err(error) = self.index.put(Space::Memo, &records) {
+        let room = self.index_space.claim(records.len(), &self.ssd);
+        if let Err(error) = room.and_then(|()| self.index.put(Space::Memo, &records)) {
             self.metrics.errors.with_label_values(&[error.code()]).inc();
         }
     }

@@ -46,7 +46,7 @@ impl Error {
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let full = matches!(
             source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         );
         let (kind, code) = if full {
             (Kind::Exhausted, "disk-full")

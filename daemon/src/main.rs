@@ -69,6 +69,9 @@ fn run(config: Config) -> Result<()> {
         .build()
         .map_err(|e| Error::io("starting the runtime", e))?;
     runtime.block_on(async {
+        // A file past the size limit (`ulimit -f`) is then an error of its write, and not the daemon's end.
+        let file_too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+        let _caught = signal(file_too_large).map_err(|e| Error::io("signals", e))?;
         let server = Server::start(config)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(|e| Error::io("signals", e))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| Error::io("signals", e))?;

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Tiers, append, tiers};
-use prebake_daemon::segment::SegmentId;
+use prebake_daemon::{index::IndexSpace, segment::SegmentId};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 const RAM: u64 = 96 << 20;
@@ -82,4 +82,25 @@ fn gc_frees_what_it_is_asked_to() {
     assert!(t.ssd.budget().used() <= 10 * MIB);
     assert!(disk_bytes(folder.path()) <= 10 * MIB);
     assert_eq!(t.ssd.all().len(), 2);
+}
+
+#[test]
+fn the_index_claims_its_room_before_it_grows() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 18 * MIB);
+    let space = IndexSpace::new(t.ssd.side_reservation().unwrap(), 0);
+    let kept = (0..4).filter_map(|s| segment(&t, s, 500)).count();
+    assert_eq!(kept, 4);
+    space.claim(8000, &t.ssd).unwrap();
+    assert_eq!(t.ssd.all().len(), 3, "a segment made room");
+    let claimed = t.ssd.budget().used();
+    assert!(claimed + MIB <= 18 * MIB);
+
+    space.measured(0);
+    assert_eq!(t.ssd.budget().used(), claimed, "it may not be written yet");
+    space.measured(0);
+    assert!(t.ssd.budget().used() < claimed - 8000 * 260);
+
+    assert_eq!(space.claim(100_000, &t.ssd).unwrap_err().code(), "index-full");
+    assert_eq!(t.ssd.all().len(), 3, "what cannot be had costs nothing");
 }

@@ -13,7 +13,6 @@ from PIL import Image
 
 import prebake
 
-
 #: Names the file that gets one byte for each decode, so that decodes are counted by the pipeline and not by
 #: Prebake.
 COUNT_FILE = "PREBAKE_DEMO_COUNT"

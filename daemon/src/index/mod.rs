@@ -3,9 +3,11 @@
 
 mod memory;
 mod sled_store;
+mod space;
 
 pub use memory::MemoryStore;
 pub use sled_store::open_or_rebuild;
+pub use space::IndexSpace;
 
 use crate::error::Result;
 

@@ -13,7 +13,7 @@ use crate::{
     clock::{Clock, SystemClock},
     config::Config,
     error::{Error, Kind, Result},
-    index,
+    index::{self, IndexSpace},
     metrics::Metrics,
     recovery,
     session::Sessions,
@@ -187,6 +187,7 @@ fn build(config: Config) -> Result<Cache> {
         Arc::clone(&ram),
         on_evict,
     );
+    let index_space = IndexSpace::new(ssd.side_reservation()?, index.bytes_on_disk());
     let boot_id = clock.wall_ns().unsigned_abs();
     Ok(Cache {
         config,
@@ -195,6 +196,7 @@ fn build(config: Config) -> Result<Cache> {
         ram,
         ssd: Arc::new(ssd),
         index,
+        index_space,
         metrics,
         clock,
         boot_id,
@@ -215,9 +217,6 @@ fn raise_descriptor_limit() {
 
 /// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.
 async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
-    let Ok(mut index_space) = cache.ssd.side_reservation() else {
-        return;
-    };
     let idle_exit = Duration::from_secs(cache.config.idle_exit_seconds);
     let segment_idle = Duration::from_millis(cache.config.segment_idle_ms);
     let mut last_job = cache.clock.monotonic();
@@ -231,7 +230,7 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
         if !idle_exit.is_zero() && now.saturating_sub(last_job) >= idle_exit {
             let _ = stopping.send(true);
         }
-        index_space.set(cache.index.bytes_on_disk());
+        cache.index_space.measured(cache.index.bytes_on_disk());
         let counters = cache.metrics.records();
         // An idle daemon writes nothing.
         let changed = (counters != kept).then(|| counters.clone());

@@ -188,6 +188,19 @@ impl SsdTier {
         }
     }
 
+    /// Grows `space`, for what else lies under the same budget, to `bytes` at the cost of segments.
+    ///
+    /// # Errors
+    /// `ssd-full` if evicting all of them is not enough.
+    pub fn reserve_beside(&self, space: &mut Reservation, bytes: u64) -> Result<()> {
+        loop {
+            let result = space.resize(bytes);
+            if result.is_ok() || !self.evict_below(None) {
+                return result;
+            }
+        }
+    }
+
     /// Evicts until at most `bytes_max` are in use; what is being written stays.
     pub fn shrink(&self, bytes_max: u64) {
         while self.budget.used() > bytes_max && self.evict_below(None) {}

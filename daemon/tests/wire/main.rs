@@ -1,0 +1,251 @@
+//! What the daemon says on its real sockets to clients that are wrong, hostile, strangers or gone.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod client;
+
+use client::{Daemon, channel, graph};
+use prebake_daemon::{
+    error::Error,
+    memory::BLOCK_BYTES,
+    session::{Peer, SessionId},
+    task,
+};
+use prebake_fingerprint::Graph;
+use prebake_proto::v1::{self, MapBlocks, Stage, data_request::Kind as Ask, data_response::Kind as Say};
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    time::Duration,
+};
+use tonic::Code;
+
+/// "nobody" wherever there is one; what matters is that it is not the daemon's user.
+const STRANGER: u32 = 65_534;
+
+#[tokio::test]
+async fn a_session_begins_with_hello_in_this_protocol_version() {
+    let daemon = Daemon::start();
+    for version in [0, 2, u32::MAX] {
+        let data = daemon.data().await;
+        let failure = data.hello(version).await.unwrap_err();
+        assert_eq!(failure.code, "protocol-version");
+        assert!(failure.message.contains("use the same Prebake release"));
+        assert!(data.receive().await.is_none(), "and the connection ends");
+    }
+    let data = daemon.data().await;
+    assert_eq!(data.refusal(Ask::Stage(Stage { bytes: 1 })).await, "bad-request");
+    assert!(data.receive().await.is_none(), "and the connection ends");
+    assert_eq!(daemon.cache.sessions.opened(), 0);
+
+    let data = daemon.data().await;
+    data.hello(1).await.unwrap();
+    assert_eq!(
+        data.refusal(Ask::Hello(v1::Hello::default())).await,
+        "bad-request"
+    );
+    data.0.send(b"\xff\xff").await.unwrap();
+    assert!(
+        data.receive().await.is_none(),
+        "what makes no sense ends the session"
+    );
+}
+
+#[tokio::test]
+async fn an_oversized_message_is_refused_and_everyone_else_is_served() {
+    let daemon = Daemon::start();
+    let (rude, other) = (daemon.job().await, daemon.job().await);
+    let mut huge = graph(1);
+    huge.operators[1].name = "x".repeat((4 << 20) + 1);
+    assert_eq!(rude.plan(huge).await.unwrap_err().code(), Code::OutOfRange);
+    assert!(daemon.cache.catalog.all().is_empty());
+    assert!(other.alive().await && rude.alive().await);
+    rude.plan(graph(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_graph_that_is_wrong_is_refused_by_code_and_makes_no_collection() {
+    let daemon = Daemon::start();
+    let job = daemon.job().await;
+    let mut newer = graph(1);
+    newer.version = 9;
+    let mut cycle = graph(2);
+    cycle.operators[1].inputs[0].operator = "2".to_owned();
+    let wrong = [
+        ("unsupported-version", newer),
+        ("cycle", cycle),
+        ("too-many-operators", graph(100_000)),
+        ("unsupported-version", v1::Graph::default()),
+    ];
+    for (code, graph) in wrong {
+        let refused = job.plan(graph).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+        assert!(refused.message().contains(&format!("[{code}]")), "{refused}");
+    }
+    assert!(daemon.cache.catalog.all().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_anothers_is_answered_like_what_never_was() {
+    let daemon = Daemon::start();
+    let mut job = daemon.job().await;
+    let own = job.plan(graph(1)).await.unwrap();
+    let (other_session, others) = of_another_user(&daemon);
+    assert_ne!(own, others);
+    let ask = |session, collection| {
+        let mut request = job.wanting(collection, 1, Duration::ZERO);
+        request.session = session;
+        let mut cache = job.cache();
+        async move { cache.acquire(request).await }
+    };
+    let told = |status: tonic::Status| (status.code(), status.message().to_owned());
+
+    let unknown = told(ask(u64::MAX, own).await.unwrap_err());
+    assert_eq!(unknown.0, Code::FailedPrecondition);
+    assert_eq!(told(ask(other_session, own).await.unwrap_err()), unknown);
+    assert_eq!(told(ask(other_session, others).await.unwrap_err()), unknown);
+
+    let unknown = told(ask(job.session, u64::MAX).await.unwrap_err());
+    assert_eq!(unknown.0, Code::NotFound);
+    assert_eq!(told(ask(job.session, others).await.unwrap_err()), unknown);
+    assert!(ask(job.session, own).await.is_ok());
+
+    job.session = other_session;
+    assert_eq!(
+        job.plan(graph(1)).await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
+}
+
+/// A session of another user and its collection of the same graph as `graph(1)`.
+fn of_another_user(daemon: &Daemon) -> (u64, u64) {
+    let uid = rustix::process::geteuid().as_raw() + 1;
+    let peer = Peer { uid, pid: 0 };
+    let session = daemon.cache.sessions.open(peer, "theirs".to_owned()).unwrap();
+    let graph = Graph::try_from(graph(1)).unwrap();
+    let collection = daemon.cache.plan(&session, graph).unwrap().unwrap();
+    (session.id.0, collection.id)
+}
+
+#[tokio::test]
+async fn a_commit_beyond_staging_is_refused_and_its_lease_passes_on() {
+    let daemon = Daemon::start();
+    let (first, second) = (daemon.job().await, daemon.job().await);
+    let collection = first.plan(graph(1)).await.unwrap();
+    let beyond = |bytes: u64| [(0, bytes + 1), (bytes, 1), (u64::MAX, 1), (1, u64::MAX)];
+    let bytes = first.stage(4096).await;
+    second.stage(4096).await;
+    for (n, place) in (0..).zip(beyond(bytes)) {
+        let token = first.lease(collection, n).await;
+        let refused = first.commit(collection, (n, token), place).await;
+        assert_eq!(refused.unwrap_err(), "too-large", "{place:?}");
+        let token = second.lease(collection, n).await;
+        let committed = second.commit(collection, (n, token), (0, 4096)).await;
+        assert_eq!(committed.unwrap().len, 4096);
+    }
+}
+
+#[tokio::test]
+async fn at_most_64_blocks_are_mapped_at_once_and_only_ones_own() {
+    let daemon = Daemon::start();
+    let job = daemon.job().await;
+    let collection = job.plan(graph(1)).await.unwrap();
+    job.stage(BLOCK_BYTES).await;
+    let token = job.lease(collection, 1).await;
+    let at = job
+        .commit(collection, (1, token), (0, BLOCK_BYTES))
+        .await
+        .unwrap();
+    let map = |segment, count| {
+        let blocks = (0..count).collect();
+        Ask::Map(MapBlocks { segment, blocks })
+    };
+    assert_eq!(job.data.refusal(map(at.segment, 65)).await, "bad-request");
+    let mapped = job.data.exchange(map(at.segment, 64)).await.unwrap();
+    let (Say::Mapped(mapped), 1) = mapped else {
+        panic!("{mapped:?}")
+    };
+    assert!(mapped.blocks[0] && !mapped.blocks[1..].contains(&true));
+    for nobodys in [at.segment + 1, u64::MAX, at.segment + (1 << 32)] {
+        let gone = job.data.exchange(map(nobodys, 1)).await.unwrap();
+        assert!(matches!(gone, (Say::Mapped(m), 0) if m.blocks == [false]));
+    }
+}
+
+#[tokio::test]
+async fn leases_pass_on_when_the_connection_closes() {
+    let daemon = Daemon::start();
+    let (holder, follower) = (daemon.job().await, daemon.job().await);
+    let collection = holder.plan(graph(1)).await.unwrap();
+    let session = SessionId(holder.session);
+    holder.lease(collection, 1).await;
+    let held = follower.wanting(collection, 1, Duration::ZERO);
+    let held = follower.cache().acquire(held).await.unwrap().into_inner();
+    assert_eq!(held.answers[0].kind, Some(v1::answer::Kind::Held(true)));
+    // gRPC goes on; the data socket alone is the session.
+    let channel = holder.channel.clone();
+    let waiting = task::spawn(async move { follower.lease(collection, 1).await });
+    drop(holder);
+    waiting.await.unwrap();
+    assert!(daemon.cache.sessions.all().iter().all(|s| s.id != session));
+    drop(channel);
+}
+
+#[tokio::test]
+async fn another_user_cannot_reach_the_sockets() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder();
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let sockets = ["prebake.sock", "data.sock", "metrics.sock"].map(|name| folder.join(name));
+    for socket in &sockets {
+        assert!(fs::metadata(socket).unwrap().file_type().is_socket());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let open_to_all = |path: &PathBuf| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    };
+    // Else the folder that the test made keeps everyone out already.
+    open_to_all(&daemon.parent().to_owned());
+    for socket in &sockets {
+        open_to_all(socket);
+        let refused = connect_as_stranger(socket.clone()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    }
+    // An administrator opens the folder: they may come in, and still everyone is who the kernel says.
+    open_to_all(&folder);
+    let mut job = daemon.job().await;
+    let collection = job.plan(graph(1)).await.unwrap();
+    let stream = connect_as_stranger(sockets[0].clone()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    job.channel = channel(tokio::net::UnixStream::from_std(stream).unwrap()).await;
+    let request = job.wanting(collection, 1, Duration::ZERO);
+    let refused = job.cache().acquire(request).await.unwrap_err();
+    let unknown: tonic::Status = daemon
+        .cache
+        .sessions
+        .get(u64::MAX, peer())
+        .err()
+        .map(Error::into)
+        .unwrap();
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (unknown.code(), unknown.message())
+    );
+}
+
+fn peer() -> Peer {
+    Peer { uid: 0, pid: 0 }
+}
+
+/// Connects from a thread that has given up its user for another.
+fn connect_as_stranger(socket: PathBuf) -> io::Result<UnixStream> {
+    let thread = std::thread::spawn(move || {
+        let stranger = rustix::process::Uid::from_raw(STRANGER);
+        rustix::thread::set_thread_res_uid(stranger, stranger, stranger)?;
+        UnixStream::connect(socket)
+    });
+    thread.join().unwrap()
+}

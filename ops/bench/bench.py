@@ -1,0 +1,107 @@
+"""`python ops/bench/bench.py`: what Prebake costs and gains, against no cache and against `numpy.memmap`.
+
+What is compared runs by turns in the same run, so that figures are ratios; the median, its 95 % bootstrap
+interval and the extremes are told. Nothing else should run meanwhile. `QUICK=1` takes fewer pairs: enough to
+see that it works, too few to tell a few percent. Reports a table and `--out` (JSON).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rows import Row, table
+
+from prebake._demo_run import ONE_THREAD
+
+#: Images of a cold run; as many as the demonstration's.
+IMAGES = 300
+#: Elements of the warm reads: 300 MB, more than processors cache.
+ITEMS = 2_000
+
+
+@dataclass
+class Size:
+    """How often each kind of measurement is made."""
+
+    #: Cold runs: seconds each.
+    rounds: int
+    #: Daemons without blocks, and processes that read a warm cache.
+    processes: int
+    #: In each of the latter: tenths of a second each.
+    pairs: int
+
+
+FULL = Size(rounds=9, processes=5, pairs=4)
+QUICK = Size(rounds=2, processes=2, pairs=2)
+#: A file's `stat` is trusted once the file has been left alone for two seconds.
+SETTLE_SECONDS = 2.5
+
+
+def measure(data: Path | None, size: Size) -> list[Row]:
+    """All rows, in the order of the table."""
+    import cold
+    import warm
+
+    images = IMAGES if data is None else count(data)
+    rows = [*warm.idle_rows(size.processes), *warm.read_rows(ITEMS, size.processes, size.pairs)]
+    if data is not None:
+        return [*rows, *cold.Cold(data, images).rows(size.rounds)]
+    with tempfile.TemporaryDirectory(prefix="prebake-bench-images-") as folder:
+        from prebake import _demo_images
+
+        print(f"making {images} images", file=sys.stderr)
+        _demo_images.make(Path(folder), images)
+        time.sleep(SETTLE_SECONDS)
+        return [*rows, *cold.Cold(Path(folder), images).rows(size.rounds)]
+
+
+def count(data: Path) -> int:
+    """JPEGs of a folder that will be used."""
+    from prebake import _demo_job
+
+    found = len(_demo_job.images(str(data), IMAGES))
+    if not found:
+        sys.exit(f"no JPEG under {data}")
+    return found
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="a folder of JPEGs; without it, images are made")
+    parser.add_argument("--out", type=Path, default=Path("target/bench.json"))
+    args = parser.parse_args()
+    # NumPy reads these when it is loaded, which is why what needs it is imported later.
+    os.environ.update(ONE_THREAD)
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    before = os.getloadavg()[0]
+    rows = [row.figures() for row in measure(args.data, QUICK if quick else FULL)]
+    report: dict[str, Any] = {
+        "images_made": args.data is None,
+        "quick": quick,
+        "processors": os.cpu_count(),
+        "load_before": before,
+        "load_after": os.getloadavg()[0],
+        "rows": rows,
+    }
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(report, indent=2))
+    print(table(rows))
+    print("\nmet: by the median; ? where the bar lies within the 95 % interval.")
+    print(
+        f"Images {'made for this run' if args.data is None else 'as given'}; load {before:.2f} before and "
+        f"{report['load_after']:.2f} after on {os.cpu_count()} processors (its own makes about 2). "
+        f"The same figures are in {args.out}."
+    )
+
+
+if __name__ == "__main__":
+    main()

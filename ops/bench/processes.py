@@ -1,0 +1,63 @@
+"""Processes seen from outside: a daemon's CPU time and memory, and scripts that answer with JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from prebake._demo_daemon import PrivateDaemon
+from prebake._demo_run import ONE_THREAD
+
+#: A script that takes longer hangs; the longest takes some ten seconds.
+SCRIPT_SECONDS_MAX = 300
+
+KIBI_PER_MEBI = 1024
+
+
+def cache_environment(daemon: PrivateDaemon) -> dict[str, str]:
+    """Variables of a job that uses a daemon, and no other."""
+    return {"PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache"), "PREBAKE_AUTOSTART": "0"}
+
+
+def run(script: str, daemon: PrivateDaemon, *arguments: str) -> dict[str, Any]:
+    """Runs a script of this folder as a job of a daemon; what it answers on its last line."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name(script)), *arguments],
+        env={**os.environ, **ONE_THREAD, **cache_environment(daemon)},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=SCRIPT_SECONDS_MAX,
+        check=True,
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def cpu_seconds(daemon: PrivateDaemon) -> float:
+    """A daemon's user and system time so far.
+
+    From the process's own CPU clock (clock_getcpuclockid(3)): it counts nanoseconds, and threads that have
+    ended too, of which /proc/PID/task shows nothing any more.
+    """
+    scheduler_clock = 2
+    return time.clock_gettime((~_pid(daemon) << 3) | scheduler_clock)
+
+
+def private_rss_mib(daemon: PrivateDaemon) -> float:
+    """A daemon's resident memory without the blocks of the RAM tier and other shared memory."""
+    status = Path(f"/proc/{_pid(daemon)}/status").read_text()
+    total, shared = (
+        int(kibi) for name in ("VmRSS", "RssShmem") for kibi in re.findall(rf"{name}:\s+(\d+) kB", status)
+    )
+    return (total - shared) / KIBI_PER_MEBI
+
+
+def _pid(daemon: PrivateDaemon) -> int:
+    if daemon.process is None:
+        raise RuntimeError("the daemon was not started")
+    return daemon.process.pid
