@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    error::Kind,
     lease::{Holder, LeaseTable, Token},
     segment::{Cost, Location, OpenSegment, SegmentId, Table},
     session::SessionId,
@@ -10,7 +11,7 @@ use crate::{
 use parking_lot::Mutex;
 use prebake_fingerprint::{Digest, Graph};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
@@ -104,6 +105,8 @@ pub struct Stats {
 #[derive(Default)]
 struct State {
     loaded: bool,
+    /// Segments whose rows are in `slots`.
+    entered: HashSet<SegmentId>,
     slots: HashMap<Tag, Slot>,
     /// Hash of an item's name -> tag of its last fingerprint, to tell a change from a new item.
     names: HashMap<u64, Tag>,
@@ -175,16 +178,26 @@ impl Collection {
         if self.state.lock().loaded {
             return;
         }
+        let mut whole = true;
         for segment in ssd.all().into_iter().filter(|s| s.collection == self.id) {
-            if let Err(error) = segment.load(self) {
-                tracing::warn!(%error, file = %segment.path().display(), "dropping a segment");
-                ssd.remove(segment.id);
+            match segment.load(self) {
+                Err(error) if error.kind() == Kind::Corrupt => {
+                    tracing::warn!(%error, file = %segment.path().display(), "dropping a segment");
+                    ssd.remove(segment.id);
+                }
+                Err(error) => {
+                    // Out of descriptors, say: the file is as good as before, and tried again.
+                    tracing::warn!(%error, file = %segment.path().display(), "a segment is not read now");
+                    whole = false;
+                }
+                Ok(()) => {
+                    // Locks are taken in this order everywhere: collection, then segment.
+                    let mut state = self.state.lock();
+                    segment.with_rows(|table| state.enter(segment.id, table));
+                }
             }
-            // Locks are taken in this order everywhere: collection, then segment.
-            let mut state = self.state.lock();
-            segment.with_rows(|table| state.enter(segment.id, table));
         }
-        self.state.lock().loaded = true;
+        self.state.lock().loaded = whole;
     }
 
     /// Answers for each item, granting what is free. Never blocks.
@@ -247,6 +260,7 @@ impl Collection {
         let tag = tag(&item.fingerprint);
         let (segment, row) = row;
         state.slots.insert(tag, Slot { segment, row });
+        state.entered.insert(segment);
         state.names.insert(name_hash(&item.name), tag);
         state.rows += 1;
         state.cpu_ns += cost.cpu_ns;
@@ -329,6 +343,9 @@ struct Grants {
 
 impl State {
     fn enter(&mut self, segment: SegmentId, table: &Table) {
+        if !self.entered.insert(segment) {
+            return;
+        }
         for row in 0..table.len() {
             let tag = tag(table.fingerprint(row));
             let slot = Slot {

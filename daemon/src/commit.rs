@@ -28,6 +28,10 @@ const SEGMENTS_PER_TIER_MIN: u64 = 8;
 /// evictions, which take at least as long.
 const REST: Duration = Duration::from_secs(10);
 
+/// How long a sync waits for segments that are being closed, and how often it looks. A segment is 64 MiB.
+const CLOSING_MAX: Duration = Duration::from_secs(30);
+const CLOSING_PAUSE: Duration = Duration::from_millis(5);
+
 /// An element handed over.
 pub struct Element {
     /// Which entry it is.
@@ -230,7 +234,17 @@ impl Cache {
 
     /// Makes everything published durable. Blocking.
     pub fn sync(&self) {
+        // Full ones among them are closed behind their commits: those were published before this call too.
+        let mut closing = self.ssd.all();
         self.close_idle(Duration::ZERO);
+        let until = self.clock.monotonic() + CLOSING_MAX;
+        while self.clock.monotonic() < until {
+            closing.retain(|s| !s.is_durable() && self.ssd.get(s.id).is_some());
+            if closing.is_empty() {
+                break;
+            }
+            std::thread::sleep(CLOSING_PAUSE);
+        }
         let _ = self.index.put(Space::Counters, &self.metrics.records());
         self.index.flush();
     }

@@ -4,7 +4,7 @@
 
 use crate::{
     budget::Reservation,
-    error::{Error, Result},
+    error::{Error, Kind, Result},
 };
 use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
@@ -159,11 +159,12 @@ impl BlockWriter {
     /// Ends writing for good, also for the daemon.
     ///
     /// # Errors
-    /// If the seal is refused: the block must then not be served as sealed.
+    /// `block-busy` if the seal is refused, because a client has a page of it pinned: the block must
+    /// then not be served as sealed.
     pub fn seal(self) -> Result<Arc<Block>> {
         drop(self.map);
         fcntl_add_seals(&self.block.fd, SealFlags::WRITE | SealFlags::SEAL)
-            .map_err(|e| Error::io("sealing a block", e.into()))?;
+            .map_err(|e| Error::new(Kind::Exhausted, "block-busy", format!("sealing a block: {e}")))?;
         Ok(self.block)
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     cache::Cache,
     collection::Domain,
-    error::{Error, Result},
+    error::{Error, Kind, Result},
     index::{IndexStore, Space},
     segment::{
         SegmentId,
@@ -60,6 +60,9 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
         let adopted = record.and_then(|record| adopt(cache, &mut graphs, &name, id, disk_bytes, record));
         match adopted {
             Ok(()) => report.segments += 1,
+            Err(error) if error.kind() != Kind::Corrupt => {
+                tracing::warn!(%error, file = name, "a segment is left alone until the next start");
+            }
             Err(error) => {
                 tracing::warn!(%error, file = name, "removing a damaged segment");
                 vfs.remove(&path)?;

@@ -1,5 +1,5 @@
 //! A restart takes in what is whole, removes what is not, and needs no index for it.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 use prebake_daemon::{
     Config,
@@ -186,6 +186,44 @@ async fn an_index_that_takes_another_users_file_for_mine_opens_nothing() {
     let server = start(mine.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     assert_eq!(hits(server.cache(), &session, 1), 0);
+}
+
+#[tokio::test]
+async fn a_segment_that_cannot_be_opened_now_is_there_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    fill(server.cache(), &session, 2);
+    server.cache().sync();
+    drop((server, session));
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    let file = fs::read_dir(dir.path().join("segments"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let aside = dir.path().join("aside");
+    fs::rename(&file, &aside).unwrap();
+    assert_eq!(hits(server.cache(), &session, 2), 0);
+    fs::rename(&aside, &file).unwrap();
+    assert_eq!(hits(server.cache(), &session, 2), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_waits_for_full_segments_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    let cache = Arc::clone(server.cache());
+    tokio::task::spawn_blocking(move || {
+        fill(&cache, &session, 70);
+        cache.sync();
+        assert!(cache.ssd.all().iter().all(|s| s.is_durable()));
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

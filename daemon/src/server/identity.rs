@@ -20,7 +20,7 @@ pub fn peer<T>(request: &Request<T>) -> Result<Peer> {
     .ok_or_else(|| Error::new(Kind::NotFound, "no-peer", "the kernel does not say who you are"))
 }
 
-/// Refuses requests whose sender is not known, or who is neither the daemon's user nor root.
+/// Refuses requests whose sender is not known. Who may connect at all is the folder's permissions.
 pub fn require_peer(request: Request<()>) -> std::result::Result<Request<()>, Status> {
     peer(&request)?;
     Ok(request)

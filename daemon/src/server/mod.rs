@@ -14,6 +14,7 @@ use crate::{
     config::Config,
     error::{Error, Kind, Result},
     index::{self, IndexSpace},
+    memory::BLOCK_BYTES,
     metrics::Metrics,
     recovery,
     session::Sessions,
@@ -34,6 +35,9 @@ use tokio::{net::UnixListener, sync::watch};
 
 /// How often idle segments, counters and the idle exit are looked at.
 const TICK: Duration = Duration::from_millis(500);
+
+/// One descriptor in so many is kept for sockets, files and the index.
+const DESCRIPTORS_RESERVE: u64 = 4;
 
 /// HTTP/2 streams of one connection: a client has one request under way, a thread pool some.
 const STREAMS_MAX: u32 = 64;
@@ -57,8 +61,8 @@ impl Server {
     pub fn start(config: Config) -> Result<Self> {
         config.check()?;
         let lock = claim(&config.dir)?;
-        raise_descriptor_limit();
-        let cache = Arc::new(build(config)?);
+        let descriptors = raise_descriptor_limit();
+        let cache = Arc::new(build(config, descriptors)?);
         let report = recovery::run(&cache, &OsVfs)?;
         tracing::info!(?report, dir = %cache.config.dir.display(), "ready");
         let bind = |path: std::path::PathBuf| {
@@ -158,14 +162,16 @@ fn claim(dir: &Path) -> Result<File> {
     Ok(lock)
 }
 
-fn build(config: Config) -> Result<Cache> {
+fn build(config: Config, descriptors: u64) -> Result<Cache> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
     let (index, problem) = index::open_or_rebuild(&config.dir);
     let metrics = Metrics::new(&*index)
         .map(Arc::new)
         .map_err(|e| Error::new(Kind::Invalid, "metrics", e.to_string()))?;
-    let ram = Arc::new(RamTier::new(config.ram_bytes)?);
+    let blocks_max = descriptors - descriptors / DESCRIPTORS_RESERVE;
+    let ram_bytes = config.ram_bytes.min(blocks_max.saturating_mul(BLOCK_BYTES));
+    let ram = Arc::new(RamTier::new(ram_bytes.max(RamTier::BYTES_MIN))?);
     let on_evict = {
         let (metrics, index) = (Arc::clone(&metrics), Arc::clone(&index));
         move |evicted: &crate::tier::ssd::Evicted| {
@@ -204,8 +210,9 @@ fn build(config: Config) -> Result<Cache> {
     })
 }
 
-/// Each block is a descriptor, and the default limit of 1,024 would cap the RAM tier at 4 GiB.
-fn raise_descriptor_limit() {
+/// Each block is a descriptor, and the default limit of 1,024 would cap the RAM tier at 4 GiB. The
+/// limit that is in force then.
+fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -213,6 +220,7 @@ fn raise_descriptor_limit() {
         maximum: limit.maximum,
     };
     let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.
