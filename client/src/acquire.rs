@@ -6,6 +6,7 @@ use crate::items::{Found, Inner, Items, Lease, State};
 use crate::location::Location;
 use crate::report::Outcome;
 use crate::session::ITEMS_MAX;
+use prebake_fingerprint::Digest;
 use prebake_proto::v1::{self, AcquireRequest, AcquireResponse, answer};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -39,6 +40,8 @@ struct Search<'a> {
     window: usize,
     leases_max: usize,
     done: Acquired,
+    /// Granted for inputs that changed meanwhile: to be given back.
+    stale: Vec<Digest>,
     lost: HashMap<usize, usize>,
 }
 
@@ -46,6 +49,8 @@ struct Search<'a> {
 struct Question {
     wanted: Vec<usize>,
     ahead: Vec<usize>,
+    /// Of all of them, in order, as they were when asked: another thread may look at the inputs anew meanwhile.
+    fingerprints: Vec<Digest>,
     request: AcquireRequest,
 }
 
@@ -81,6 +86,7 @@ impl Items {
             window,
             leases_max: leases_max.max(1),
             done: Acquired::default(),
+            stale: Vec::new(),
             lost: HashMap::new(),
         };
         if inner.bypass.is_empty() {
@@ -121,6 +127,7 @@ impl Inner {
             let call = async |mut c: v1::cache_client::CacheClient<_>| c.acquire(request).await;
             let answer = self.session.call(wait + DEADLINE, call)?;
             waiting = search.learn(&question, answer, &mut self.state.lock())?;
+            self.give_back(std::mem::take(&mut search.stale))?;
             asked = true;
             search.window = search.window.saturating_mul(2);
         }
@@ -161,6 +168,8 @@ impl Inner {
     fn question(&self, search: &Search<'_>, state: &mut State, idle: bool) -> Question {
         let mut wanted = search.wanted.clone();
         wanted.retain(|i| state.found[*i].is_none() && !search.done.bypass.contains_key(i));
+        // One that another thread found missing meanwhile has none; the next call will say why.
+        wanted.retain(|i| state.inputs.fingerprint(*i).is_some());
         wanted.truncate(ITEMS_MAX);
         let window = search.window.min(ITEMS_MAX);
         let asked: HashSet<usize> = wanted.iter().copied().collect();
@@ -176,19 +185,18 @@ impl Inner {
         let new: Vec<usize> = new.filter(|i| state.inputs.fingerprint(*i).is_none()).collect();
         state.refresh(&new, &self.session);
         ahead.retain(|i| state.inputs.fingerprint(*i).is_some());
-        let item = |i: &usize| v1::Item {
-            fingerprint: state
-                .inputs
-                .fingerprint(*i)
-                .map_or_else(Vec::new, |f| f.0.to_vec())
-                .into(),
+        let both = wanted.iter().chain(&ahead);
+        let fingerprints: Vec<Digest> = both.filter_map(|i| state.inputs.fingerprint(*i)).collect();
+        let item = |(i, fingerprint): (&usize, &Digest)| v1::Item {
+            fingerprint: fingerprint.0.to_vec().into(),
             name: state.inputs.name(*i).into_owned(),
         };
+        let (of_wanted, of_ahead) = fingerprints.split_at(wanted.len());
         let request = AcquireRequest {
             session: self.session.id,
             collection: self.collection,
-            wanted: wanted.iter().map(item).collect(),
-            ahead: ahead.iter().map(item).collect(),
+            wanted: wanted.iter().zip(of_wanted).map(item).collect(),
+            ahead: ahead.iter().zip(of_ahead).map(item).collect(),
             leases_max: u32::try_from(search.leases_max).unwrap_or(u32::MAX),
             // While more of `ahead` can be looked at there may be something to do, and no reason to wait.
             wait_ms: if idle && whole { WAIT.as_millis() as u32 } else { 0 },
@@ -197,6 +205,7 @@ impl Inner {
         Question {
             wanted,
             ahead,
+            fingerprints,
             request,
         }
     }
@@ -223,21 +232,28 @@ impl Search<'_> {
             return Err(Error::protocol("not an answer to Acquire"));
         }
         let items = question.wanted.iter().chain(&question.ahead);
+        let items = items.copied().zip(question.fingerprints.iter().copied());
         let is_hit = |one: &v1::Answer| matches!(one.kind, Some(answer::Kind::Hit(_)));
         state.warm = answer.answers.iter().all(is_hit);
         let mut waiting = false;
-        for (place, (&i, one)) in items.zip(&answer.answers).enumerate() {
+        for (place, ((i, fingerprint), one)) in items.zip(&answer.answers).enumerate() {
             let wanted = place < question.wanted.len();
+            let stamp = state.inputs.stamp(i);
+            let Some(stamp) = stamp.filter(|_| state.inputs.fingerprint(i) == Some(fingerprint)) else {
+                if let Some(answer::Kind::Granted(_)) = one.kind {
+                    self.stale.push(fingerprint);
+                }
+                waiting |= wanted;
+                continue;
+            };
             match &one.kind {
                 Some(answer::Kind::Hit(hit)) => state.locate(i, hit, &answer.layouts)?,
                 Some(answer::Kind::Granted(token)) => {
-                    let Some(fingerprint) = state.inputs.fingerprint(i) else {
-                        continue;
-                    };
                     state.held.remove(&i);
                     let lease = Lease {
                         token: *token,
                         fingerprint,
+                        stamp,
                         wanted,
                     };
                     state.leases.insert(i, lease);

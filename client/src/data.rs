@@ -8,7 +8,7 @@ use prost::Message;
 use rustix::io::{IoSlice, IoSliceMut, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, ReturnFlags, SendAncillaryBuffer,
-    SendFlags, SocketType, recvmsg, sendmsg,
+    SendFlags, Shutdown, SocketType, recvmsg, sendmsg, shutdown,
 };
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -77,6 +77,13 @@ impl DataSocket {
             data_response::Kind::Failure(failure) => Err(refused(failure)),
             answer => Ok((answer, fds)),
         }
+    }
+
+    /// Ends the session, for the daemon as well.
+    pub(crate) fn close(&mut self) {
+        self.broken = true;
+        // It fails if the daemon went away before, which ended it.
+        let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
     fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>)> {

@@ -8,6 +8,7 @@ use prebake_fingerprint::{Digest, FileStat, input};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a lease on an item of a data set is asked for. A holder that dies loses it at once; this is for one that
@@ -16,6 +17,9 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// The same for a call, which may be a whole program.
 const CALL_LEASE: Duration = Duration::from_secs(3600);
+
+/// The files under which a fingerprint was taken, named, and their stats: one for an item, any number for a call.
+pub(crate) type Stamp = Arc<[(Vec<u8>, FileStat)]>;
 
 /// What items are made from.
 pub(crate) enum Inputs {
@@ -51,7 +55,7 @@ pub(crate) struct Call {
 
 struct KnownCall {
     fingerprint: Digest,
-    files: Vec<(Vec<u8>, FileStat)>,
+    stamp: Stamp,
     racy: bool,
 }
 
@@ -103,6 +107,15 @@ impl Inputs {
         match self {
             Inputs::Files(files) => files.known[i].map(|k| k.fingerprint),
             Inputs::Call(call) => call.known.as_ref().map(|k| k.fingerprint),
+        }
+    }
+
+    /// The stats under which that fingerprint was taken. Equal ones show that nothing was written in between, even the
+    /// same bytes.
+    pub(crate) fn stamp(&self, i: usize) -> Option<Stamp> {
+        match self {
+            Inputs::Files(files) => files.known[i].map(|k| Stamp::from([(Vec::new(), k.stat)])),
+            Inputs::Call(call) => call.known.as_ref().map(|k| Arc::clone(&k.stamp)),
         }
     }
 
@@ -192,10 +205,10 @@ impl Call {
         let Ok(files) = self.walk() else {
             return false;
         };
-        files.len() == known.files.len()
+        files.len() == known.stamp.len()
             && files
                 .iter()
-                .zip(&known.files)
+                .zip(&*known.stamp)
                 .all(|((name, path), (known_name, known_stat))| {
                     name == known_name && observe(path).is_ok_and(|stat| stat == *known_stat)
                 })
@@ -216,7 +229,7 @@ impl Call {
         self.known = Some(KnownCall {
             fingerprint,
             racy: contents.iter().any(|c| c.racy),
-            files: files
+            stamp: files
                 .into_iter()
                 .zip(&contents)
                 .map(|((name, _), content)| (name, content.stat))

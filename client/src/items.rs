@@ -1,7 +1,7 @@
 //! The items of a collection as one job sees them: which are known, where their elements lie.
 
 use crate::error::{Code, Error, Result};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Stamp};
 use crate::location::Location;
 use crate::report::{self, Outcome, Stats, Tally};
 use crate::session::{ITEMS_MAX, Session};
@@ -50,6 +50,8 @@ pub(crate) struct Found {
 pub(crate) struct Lease {
     pub(crate) token: u64,
     pub(crate) fingerprint: Digest,
+    /// The input as it was before the element was computed.
+    pub(crate) stamp: Stamp,
     /// The caller waits for it, and so has the value without reading it back.
     pub(crate) wanted: bool,
 }

@@ -23,7 +23,7 @@ pub struct Made {
 impl Items {
     /// Hands over the element of item `i`, under the lease that [`Items::acquire`] gave: its parts are copied side by side
     /// into staging memory, so the caller may change its buffers afterwards. False if it is not stored: there is no
-    /// lease, its input changed since it was fingerprinted, or it is too large. The lease is over in any case.
+    /// lease, its input was written since it was fingerprinted, or it or its layout is too large. The lease is over in any case.
     ///
     /// # Errors
     /// `daemon-lost`, `forked`.
@@ -34,10 +34,11 @@ impl Items {
         let Some(lease) = state.leases.remove(&i) else {
             return Ok(false);
         };
-        // The value may be of the file as it is now: it must not be stored as of the file that was.
-        let holds = state.inputs.holds(i)
-            || state.refresh(&[i], &inner.session).iter().all(Result::is_ok)
-                && state.inputs.fingerprint(i) == Some(lease.fingerprint);
+        // The value may be of the file as it is now, or was in between: it must not be stored as of the file that was. The
+        // same bytes written anew prove nothing, since the value may be of a file half written.
+        let holds = state.refresh(&[i], &inner.session).iter().all(Result::is_ok)
+            && state.inputs.fingerprint(i) == Some(lease.fingerprint)
+            && state.inputs.stamp(i) == Some(lease.stamp);
         let name = state.inputs.name(i).into_owned();
         drop(state);
         if !holds {
@@ -67,11 +68,13 @@ impl Items {
         };
         let stored = match inner.session.staging.put(inner, staged, parts) {
             Ok(()) => true,
-            Err(e) if matches!(e.code(), Code::TooLarge | Code::Exhausted) => {
+            Err(e) => {
                 inner.give_back(vec![lease.fingerprint])?;
+                if !matches!(e.code(), Code::TooLarge | Code::Exhausted) {
+                    return Err(e);
+                }
                 false
             }
-            Err(e) => return Err(e),
         };
         let stats = &mut inner.state.lock().tally.stats;
         match stored {
@@ -108,7 +111,7 @@ impl Items {
 }
 
 impl Inner {
-    fn give_back(&self, fingerprints: Vec<Digest>) -> Result<()> {
+    pub(crate) fn give_back(&self, fingerprints: Vec<Digest>) -> Result<()> {
         for some in fingerprints.chunks(ITEMS_MAX) {
             let request = ReleaseRequest {
                 session: self.session.id,

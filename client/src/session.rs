@@ -26,6 +26,10 @@ const PROTOCOL_VERSION: u32 = 1;
 /// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
 pub(crate) const ITEMS_MAX: usize = 4096;
 
+/// Longest answer to a call. One to Acquire has the layout of every element it found, up to 1 MiB each; a batch of such
+/// is at most some hundreds.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
 /// Everything between this process and the daemon. Ends, with its leases, when it is dropped or the process ends.
 pub(crate) struct Session {
     pub(crate) id: u64,
@@ -108,7 +112,8 @@ impl Session {
         F: Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
     {
         let channel = &self.sockets.channel;
-        self.unless_lost(|| channel.wait(deadline, call(CacheClient::new(channel.transport()))))
+        let client = CacheClient::new(channel.transport()).max_decoding_message_size(ANSWER_BYTES_MAX);
+        self.unless_lost(|| channel.wait(deadline, call(client)))
     }
 
     /// Whether a call found the daemon gone.
@@ -123,7 +128,10 @@ impl Session {
         }
         let result = call();
         if matches!(&result, Err(e) if e.code() == Code::DaemonLost) {
-            self.lost.store(true, Ordering::Relaxed);
+            // To a daemon that is only slow the session must end too, or others wait for its leases.
+            if !self.lost.swap(true, Ordering::Relaxed) {
+                self.sockets.data.lock().close();
+            }
         }
         result
     }

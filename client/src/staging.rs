@@ -8,6 +8,7 @@ use crate::session::{ITEMS_MAX, Session};
 use parking_lot::Mutex;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{CommitRequest, Element};
+use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,14 @@ const STAGE_BYTES: usize = 2 << 20;
 
 /// Longest element. A segment's address space is kept with this in mind; longer ones are better cut upstream.
 pub(crate) const ELEMENT_BYTES_MAX: usize = 256 << 20;
+
+/// Longest layout. It travels with every answer that names the element, so several must fit one; values with more are all
+/// structure and hardly bytes.
+const LAYOUT_BYTES_MAX: usize = 1 << 20;
+
+/// What the elements of one commit may take on the wire: below the 4 MiB that gRPC servers accept by default, by more than
+/// the framing of [`ITEMS_MAX`] elements.
+const COMMIT_BYTES_MAX: usize = 3 << 20;
 
 /// A commit may have to wait for the disk, when jobs produce faster than it writes. A slow disk is no dead daemon.
 const COMMIT_DEADLINE: Duration = Duration::from_secs(30);
@@ -57,6 +66,13 @@ impl Staging {
                 format!("an element of {length} bytes, at most {ELEMENT_BYTES_MAX} can be cached"),
             ));
         }
+        let layout = staged.element.layout.len();
+        if layout > LAYOUT_BYTES_MAX {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("a layout of {layout} bytes, at most {LAYOUT_BYTES_MAX} can be cached"),
+            ));
+        }
         let mut state = self.0.lock();
         let mut start = state.used.next_multiple_of(ALIGNMENT);
         let room = state.memory.as_ref().map_or(0, SharedMemory::len);
@@ -89,6 +105,7 @@ impl Staging {
 }
 
 impl State {
+    /// Tries all of it, even if a part fails. A part that fails gives its leases back: others may compute it then.
     fn commit(&mut self, session: &Session) -> Result<()> {
         let mut collections: BTreeMap<u64, Vec<_>> = BTreeMap::new();
         for (items, staged) in self.pending.drain(..) {
@@ -96,25 +113,50 @@ impl State {
             of_one.push((items, staged));
         }
         self.used = 0;
-        for (collection, pending) in collections {
-            for some in pending.chunks(ITEMS_MAX) {
-                let elements = some.iter().map(|(_, staged)| staged.element.clone());
-                let request = CommitRequest {
-                    session: session.id,
-                    collection,
-                    elements: elements.collect(),
-                };
-                let answer = session.call(COMMIT_DEADLINE, |mut c| async move { c.commit(request).await })?;
-                if answer.committed.len() != some.len() {
-                    return Err(Error::protocol("not an answer to Commit"));
+        let mut result = Ok(());
+        for pending in collections.values() {
+            let mut rest = &pending[..];
+            while let Some((items, _)) = rest.first() {
+                let (some, after) = rest.split_at(fitting(rest));
+                let sent = send(session, items.collection, some);
+                if sent.is_err() {
+                    let leased = some.iter().map(|(_, staged)| staged.fingerprint);
+                    // If this fails as well, the daemon is gone, and the leases with it.
+                    let _ = items.give_back(leased.collect());
                 }
-                for ((items, staged), committed) in some.iter().zip(answer.committed) {
-                    if let Some(location) = committed.location {
-                        items.committed(staged, &location)?;
-                    }
-                }
+                result = result.and(sent);
+                rest = after;
             }
         }
-        Ok(())
+        result
     }
+}
+
+/// How many elements fit the first request; one does in any case, since names and layouts are short enough.
+fn fitting(pending: &[(Arc<Inner>, Staged)]) -> usize {
+    let mut bytes = 0;
+    let fit = pending.iter().take(ITEMS_MAX).take_while(|(_, staged)| {
+        bytes += staged.element.encoded_len();
+        bytes <= COMMIT_BYTES_MAX
+    });
+    fit.count().max(1)
+}
+
+fn send(session: &Session, collection: u64, some: &[(Arc<Inner>, Staged)]) -> Result<()> {
+    let elements = some.iter().map(|(_, staged)| staged.element.clone());
+    let request = CommitRequest {
+        session: session.id,
+        collection,
+        elements: elements.collect(),
+    };
+    let answer = session.call(COMMIT_DEADLINE, |mut c| async move { c.commit(request).await })?;
+    if answer.committed.len() != some.len() {
+        return Err(Error::protocol("not an answer to Commit"));
+    }
+    for ((items, staged), committed) in some.iter().zip(answer.committed) {
+        if let Some(location) = committed.location {
+            items.committed(staged, &location)?;
+        }
+    }
+    Ok(())
 }

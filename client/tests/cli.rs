@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{
+    ffi::OsStr,
     fmt::Write,
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -114,7 +115,7 @@ fn a_changed_input_script_variable_or_argument_runs_again() {
     place.clean();
     assert_eq!(place.runs(), 4, "script");
 
-    let with = |value: &str| {
+    let with = |value: &[u8]| {
         let run = [
             "run", "-q", "-e", "LEVEL", "-i", "raw", "-o", "out", "--", "sh", "clean.sh",
         ];
@@ -122,14 +123,120 @@ fn a_changed_input_script_variable_or_argument_runs_again() {
         command.args(run).current_dir(place.folder.path());
         command
             .env("PREBAKE_DIR", place.path("cache"))
-            .env("LEVEL", value)
+            .env("LEVEL", OsStr::from_bytes(value))
             .output()
             .unwrap();
+        fs::remove_dir_all(place.path("out")).unwrap();
     };
-    with("1");
-    with("2");
-    with("1");
+    fs::remove_dir_all(place.path("out")).unwrap();
+    with(b"1");
+    with(b"2");
+    with(b"1");
     assert_eq!(place.runs(), 6, "variable");
+    with(b"\xff");
+    with(b"\xfe");
+    with(b"\xff");
+    assert_eq!(place.runs(), 8, "a variable that is not UTF-8");
+    place.clean();
+    assert_eq!(place.runs(), 9, "no variable");
+}
+
+#[test]
+fn the_working_directory_counts() {
+    let place = Place::new();
+    fs::write(place.path("where.sh"), "pwd -P\n").unwrap();
+    let script = place.path("where.sh");
+    for name in ["a", "b", "a"] {
+        let folder = place.path(name);
+        fs::create_dir_all(&folder).unwrap();
+        let run = Command::new(PREBAKE)
+            .args(["run", "-q", "--", "sh"])
+            .arg(&script)
+            .current_dir(&folder)
+            .env("PREBAKE_DIR", place.path("cache"))
+            .env_remove("PREBAKE")
+            .output()
+            .unwrap();
+        let folder = fs::canonicalize(folder).unwrap();
+        assert_eq!(text(&run.stdout), format!("{}\n", folder.display()));
+    }
+}
+
+#[test]
+fn output_of_an_earlier_run_is_not_taken_for_this_ones() {
+    let place = Place::new();
+    fs::write(
+        place.path("add.sh"),
+        "mkdir -p out; echo new >>out/log; echo x >>ran\n",
+    )
+    .unwrap();
+    fs::write(
+        place.path("anew.sh"),
+        "rm -rf out; mkdir out; echo new >out/log; echo x >>ran\n",
+    )
+    .unwrap();
+    fs::write(
+        place.path("turn.sh"),
+        "mv out/log out/log.1; echo new >out/log; echo x >>ran\n",
+    )
+    .unwrap();
+    let run = |script| place.prebake(&["run", "-o", "out", "--", "sh", script]);
+    let log = || fs::read_to_string(place.path("out/log")).unwrap();
+
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/log"), "old\n").unwrap();
+    let said = text(&run("add.sh").stderr);
+    assert!(
+        said.contains("remove it so that the result can be kept"),
+        "{said}"
+    );
+    fs::remove_dir_all(place.path("out")).unwrap();
+    run("add.sh");
+    assert_eq!((log(), place.runs()), ("new\n".into(), 2), "added to nothing");
+
+    let said = text(&run("turn.sh").stderr);
+    assert!(said.contains("out/log.1 was there before"), "{said}");
+    assert_eq!(place.runs(), 3, "moved");
+
+    run("anew.sh");
+    assert_eq!(place.runs(), 4);
+    fs::remove_dir_all(place.path("out")).unwrap();
+    run("anew.sh");
+    assert_eq!((log(), place.runs()), ("new\n".into(), 4), "made anew: kept");
+}
+
+#[test]
+fn a_replay_that_cannot_be_printed_fails_and_does_not_run() {
+    let place = Place::new();
+    place.clean();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = Command::new(PREBAKE)
+        .args(["run", "-q", "-i", "raw", "-o", "out", "--", "sh", "clean.sh"])
+        .current_dir(place.folder.path())
+        .env("PREBAKE_DIR", place.path("cache"))
+        .env_remove("PREBAKE")
+        .stdout(full.try_clone().unwrap())
+        .stderr(full)
+        .status()
+        .unwrap();
+    assert_eq!((status.code(), place.runs()), (Some(2), 1));
+}
+
+#[test]
+fn a_process_left_in_the_background_does_not_hold_it() {
+    let place = Place::new();
+    // What it left ends by itself, so that a failure of this test leaves nothing behind.
+    fs::write(place.path("leave.sh"), "sleep 20 & echo now; echo x >>ran\n").unwrap();
+    for runs in 1..3 {
+        let done = place.prebake(&["run", "--", "sh", "leave.sh"]);
+        assert_eq!(text(&done.stdout), "now\n");
+        let said = text(&done.stderr);
+        assert!(
+            said.contains("not cached: a process that it left in the background"),
+            "{said}"
+        );
+        assert_eq!(place.runs(), runs);
+    }
 }
 
 #[test]

@@ -161,6 +161,108 @@ fn an_edited_file_is_computed_again_and_a_put_of_the_old_one_is_dropped() {
 }
 
 #[test]
+fn a_put_of_a_file_that_was_written_anew_with_the_same_bytes_is_dropped() {
+    // A clock for which files just written are too young to trust their stat, and one that trusts it at once.
+    for settled in [false, true] {
+        let daemon = Daemon::start(&[]);
+        let mut options = options(daemon.folder.path(), "job");
+        options.clock = options.clock.filter(|_| settled);
+        let job = Job::connect(options).unwrap();
+        let data = data(2);
+        let items = data.items(&job);
+        assert_eq!(
+            items.acquire(&[0, 1], &[], 2, &mut patience()).unwrap().compute,
+            [0, 1]
+        );
+        fs::write(&data.1[0], "").unwrap();
+        let element = b"of a file cut short";
+        fs::write(&data.1[0], "0").unwrap();
+        assert!(!items.put(0, "layout", &[element], Made::default()).unwrap());
+        assert!(items.put(1, "layout", &[b"1"], Made::default()).unwrap());
+        // The same through a call's inputs.
+        let collection = job.plan(graph("call")).unwrap();
+        let arguments = prebake_fingerprint::Digest([1; 32]);
+        let call = collection.call("f(x)", arguments, &data.1).unwrap();
+        assert_eq!(call.acquire(&[0], &[], 1, &mut patience()).unwrap().compute, [0]);
+        fs::write(&data.1[0], "0").unwrap();
+        assert!(!call.put(0, "layout", &[element], Made::default()).unwrap());
+        assert_eq!(call.acquire(&[0], &[], 1, &mut patience()).unwrap().compute, [0]);
+        assert!(call.put(0, "layout", &[b"value"], Made::default()).unwrap());
+    }
+}
+
+#[test]
+fn an_answer_for_a_file_that_was_edited_meanwhile_is_not_taken() {
+    let daemon = Daemon::start(&[]);
+    let data = data(1);
+    let (a, b) = (data.items(&daemon.job("a")), data.items(&daemon.job("b")));
+    a.acquire(&[0], &[], 1, &mut patience()).unwrap();
+    std::thread::scope(|scope| {
+        let (asks, asked) = std::sync::mpsc::channel();
+        let waits = scope.spawn(|| {
+            let mut patience = patience();
+            let interrupted = &mut move || {
+                let _ = asks.send(());
+                patience()
+            };
+            b.acquire(&[0], &[], 1, interrupted).unwrap()
+        });
+        // b's request waits in the daemon when a's element of the old file comes.
+        asked.recv().unwrap();
+        a.put(0, "layout", &[b"old"], Made::default()).unwrap();
+        asked.recv().unwrap();
+        // It asks right after that, for 100 ms. If it were later, it would ask for the new file, and nothing be tested.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(&data.1[0], "77").unwrap();
+        assert_eq!(b.validate().unwrap(), 1);
+        a.commit().unwrap();
+        assert_eq!(waits.join().unwrap().compute, [0]);
+    });
+    fill(&b, &data, &[0]);
+    ensure(&b, &data, &[0]);
+    assert_eq!(b.get(0, true).unwrap().unwrap().0.as_slice(), data.element(0));
+}
+
+#[test]
+fn long_layouts_are_shared_and_longer_ones_left_to_the_job() {
+    const LONGEST: usize = 1 << 20;
+    let daemon = Daemon::start(&[]);
+    let data = data(7);
+    let (a, b) = (data.items(&daemon.job("a")), data.items(&daemon.job("b")));
+    a.acquire(&all(&a), &[], 7, &mut patience()).unwrap();
+    let layout = |i: usize| format!("{i}").repeat(LONGEST);
+    for i in 0..6 {
+        assert!(a.put(i, &layout(i), &[b"bytes"], Made::default()).unwrap());
+    }
+    assert!(
+        !a.put(6, &"6".repeat(LONGEST + 1), &[b"bytes"], Made::default())
+            .unwrap()
+    );
+    a.commit().unwrap();
+    let acquired = b.acquire(&all(&b), &[], 7, &mut patience()).unwrap();
+    assert_eq!(acquired.compute, [6], "the lease was given back");
+    for i in 0..6 {
+        assert!(*b.get(i, false).unwrap().unwrap().1 == *layout(i), "item {i}");
+    }
+}
+
+#[test]
+fn a_job_that_takes_the_daemon_for_dead_gives_up_its_leases() {
+    let daemon = Daemon::start(&[]);
+    let data = data(2);
+    let a = data.items(&daemon.job("a"));
+    a.acquire(&[0], &[], 1, &mut patience()).unwrap();
+    let pid = support::daemon_pid(daemon.folder.path());
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let lost = a.acquire(&[1], &[], 1, &mut patience()).unwrap_err();
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    assert_eq!(lost.code(), Code::DaemonLost);
+    let b = data.items(&daemon.job("b"));
+    assert_eq!(b.acquire(&[0], &[], 1, &mut patience()).unwrap().compute, [0]);
+    drop(a);
+}
+
+#[test]
 fn missing_inputs_and_elements_too_large_are_left_to_the_job() {
     let daemon = Daemon::start(&[]);
     let data = data(2);

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 /// Permission bits that are kept.
@@ -46,23 +47,28 @@ pub struct Archive {
     pub parts: Vec<(Part, Vec<u8>)>,
 }
 
-/// Change times of everything below the outputs, to tell what a command wrote.
-pub struct Before(HashMap<PathBuf, (i64, i64)>);
+/// Everything below the outputs that is no folder, to tell what a command made anew.
+pub struct Before(HashSet<Inode>);
+
+/// Device, inode and birth: an inode number alone is given again once its file is removed.
+type Inode = (u64, u64, Option<SystemTime>);
 
 impl Before {
     /// Looks at the outputs before the command runs.
-    pub fn look(outputs: &[PathBuf]) -> Self {
-        let mut seen = HashMap::new();
+    ///
+    /// # Errors
+    /// If they cannot be read whole.
+    pub fn look(outputs: &[PathBuf]) -> Result<Self, String> {
+        let mut seen = HashSet::new();
         for output in outputs {
-            // What cannot be read now is not seen, and counts as written later.
-            let _ = walk(output, &mut |path, meta| {
+            walk(output, &mut |_, meta| {
                 if !meta.is_dir() {
-                    seen.insert(path.to_owned(), (meta.ctime(), meta.ctime_nsec()));
+                    seen.insert(inode(meta));
                 }
                 Ok(())
-            });
+            })?;
         }
-        Self(seen)
+        Ok(Self(seen))
     }
 }
 
@@ -70,8 +76,8 @@ impl Archive {
     /// Reads back what the command left in its outputs.
     ///
     /// # Errors
-    /// Why it cannot be cached: a file that was there before and was not written may be an output of an
-    /// earlier run or not, and a replay must leave what a run would.
+    /// Why it cannot be cached: a file that was there before may be none of the command's, or hold what an
+    /// earlier run wrote and this one added to; a replay must leave what a run from nothing would.
     pub fn collect(&mut self, outputs: &[PathBuf], before: &Before) -> Result<(), String> {
         for (output, root) in outputs.iter().enumerate() {
             walk(root, &mut |path, meta| {
@@ -80,11 +86,11 @@ impl Archive {
                     .to_str()
                     .ok_or_else(|| format!("{} is not UTF-8", path.display()))?
                     .to_owned();
-                let stamp = (meta.ctime(), meta.ctime_nsec());
-                if !meta.is_dir() && before.0.get(path) == Some(&stamp) {
-                    let path = path.display();
+                if before.0.contains(&inode(meta)) {
                     return Err(format!(
-                        "{path} was there before and was not written: let -o hold nothing but output"
+                        "{} was there before and may hold what this run did not write: \
+                         remove it so that the result can be kept",
+                        path.display()
                     ));
                 }
                 self.parts.push(part(output, name, path, meta)?);
@@ -96,11 +102,10 @@ impl Archive {
 
     /// Whether writing this back leaves what a run would: there is nothing else in the outputs.
     pub fn covers(&self, outputs: &[PathBuf]) -> bool {
-        let paths: Vec<_> = self.parts.iter().filter_map(|(p, _)| p.path(outputs)).collect();
-        let known = |path: &Path| paths.iter().any(|p| p == path);
+        let known: HashSet<_> = self.parts.iter().filter_map(|(p, _)| p.path(outputs)).collect();
         outputs.iter().all(|root| {
             walk(root, &mut |path, meta| {
-                let expected = meta.is_dir() && path == root || known(path);
+                let expected = meta.is_dir() && path == root || known.contains(path);
                 if expected { Ok(()) } else { Err(String::new()) }
             })
             .is_ok()
@@ -142,6 +147,11 @@ impl Archive {
             .iter()
             .filter(|(part, _)| matches!(part, Part::File { .. }))
             .count()
+    }
+
+    /// Length of all parts in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
     /// The layout of the element.
@@ -242,6 +252,10 @@ fn part(output: usize, path: String, at: &Path, meta: &fs::Metadata) -> Result<(
     } else {
         Err(format!("{} is neither file, folder nor link", at.display()))
     }
+}
+
+fn inode(meta: &fs::Metadata) -> Inode {
+    (meta.dev(), meta.ino(), meta.created().ok())
 }
 
 type Visit<'a> = &'a mut dyn FnMut(&Path, &fs::Metadata) -> Result<(), String>;

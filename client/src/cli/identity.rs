@@ -5,7 +5,9 @@ use prebake_fingerprint::digest::Context;
 use prebake_proto::v1;
 use std::{
     collections::HashMap,
-    env, fs,
+    env,
+    ffi::{OsStr, OsString},
+    fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf, absolute},
 };
@@ -47,19 +49,21 @@ impl Identity {
             }
         }
         let named = named_paths(rest, &outputs, &inputs);
-        let environment: HashMap<&String, Option<String>> = arguments
+        let environment: HashMap<&String, Option<OsString>> = arguments
             .environment
             .iter()
-            .map(|name| (name, env::var(name).ok()))
+            .map(|name| (name, env::var_os(name)))
             .collect();
+        let directory = env::current_dir().map_err(|e| format!("the working directory: {e}"))?;
         let summary = format!(
-            "program {}, {} declared inputs, {} named files, {} variables",
+            "program {} in {}, {} declared inputs, {} named files, {} variables",
             program.display(),
+            directory.display(),
             inputs.len(),
             named.files.len(),
             environment.len()
         );
-        let graph = graph(arguments, &environment);
+        let graph = graph(arguments, &environment, &directory);
         let declared = arguments.outputs.iter().map(|o| o.as_os_str().as_encoded_bytes());
         let arguments = Context::Value.digest(&declared.collect::<Vec<_>>().join(&0));
         let inputs = [vec![program], named.files, inputs].concat();
@@ -73,9 +77,17 @@ impl Identity {
     }
 }
 
-fn graph(arguments: &Arguments, environment: &HashMap<&String, Option<String>>) -> v1::Graph {
-    let text = |t: &str| v1::Value {
-        kind: Some(v1::value::Kind::Text(t.into())),
+/// The working directory counts because a command may print it.
+fn graph(
+    arguments: &Arguments,
+    environment: &HashMap<&String, Option<OsString>>,
+    directory: &Path,
+) -> v1::Graph {
+    let text = |t: &OsStr| v1::Value {
+        kind: Some(match t.to_str() {
+            Some(t) => v1::value::Kind::Text(t.into()),
+            None => v1::value::Kind::Bytes(t.as_encoded_bytes().to_vec().into()),
+        }),
     };
     let null = v1::Value {
         kind: Some(v1::value::Kind::Null(true)),
@@ -90,7 +102,7 @@ fn graph(arguments: &Arguments, environment: &HashMap<&String, Option<String>>) 
     let environment = v1::Map {
         entries: entries.collect(),
     };
-    let command = arguments.command.iter().map(|a| text(a)).collect();
+    let command = arguments.command.iter().map(|a| text(a.as_ref())).collect();
     let deterministic = Some(v1::Determinism {
         class: Some(v1::determinism::Class::Deterministic(true)),
     });
@@ -108,6 +120,7 @@ fn graph(arguments: &Arguments, environment: &HashMap<&String, Option<String>>) 
         name: arguments.command.first().cloned().unwrap_or_default(),
         params: HashMap::from([
             ("arguments".into(), list(command)),
+            ("directory".into(), text(directory.as_os_str())),
             (
                 "environment".into(),
                 v1::Value {

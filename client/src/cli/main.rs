@@ -10,7 +10,11 @@ mod run;
 mod status;
 
 use clap::{Parser, Subcommand};
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 /// Computes a preprocessing step once and serves it to every job on this machine.
 #[derive(Parser)]
@@ -78,7 +82,8 @@ fn main() -> ExitCode {
         Verb::Diff { a, b } => graphs::diff(&a, &b),
     };
     outcome.unwrap_or_else(|message| {
-        eprintln!("prebake: {message}");
+        // Without anyone to tell, the exit code still says it.
+        let _ = writeln!(io::stderr(), "prebake: {message}");
         ExitCode::from(2)
     })
 }

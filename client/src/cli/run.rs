@@ -40,9 +40,16 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
     }
     let leased = lease(dir, &identity, &arguments.command);
     let items = match leased {
-        Ok(Leased::There(items)) => match replay(&items, &outputs) {
-            Ok(done) => {
-                note(done);
+        Ok(Leased::There(items)) => match put_back(&items, &outputs) {
+            Ok(archive) => {
+                // Half of it may be printed by now: to run the command as well would print that again.
+                print(&archive).map_err(|e| format!("printing what the recorded run printed: {e}"))?;
+                items.report();
+                note(format!(
+                    "replayed {} files, {}",
+                    archive.files(),
+                    human_bytes(archive.bytes())
+                ));
                 return Ok(ExitCode::SUCCESS);
             }
             Err(why) => {
@@ -65,7 +72,7 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
     match ran
         .as_ref()
         .map_err(Clone::clone)
-        .and_then(|ran| keep(&items, ran, &outputs, &before))
+        .and_then(|ran| keep(&items, ran, &outputs, &before?))
     {
         Ok(kept) => note(kept),
         Err(why) => {
@@ -104,7 +111,7 @@ fn lease(dir: Option<PathBuf>, identity: &Identity, command: &[String]) -> preba
     })
 }
 
-fn replay(items: &Items, outputs: &[PathBuf]) -> Result<String, String> {
+fn put_back(items: &Items, outputs: &[PathBuf]) -> Result<Archive, String> {
     let element = items.get(0, false).map_err(|e| e.to_string())?;
     let (view, layout) = element.ok_or("it was evicted a moment ago")?;
     let archive = Archive::decode(&layout, view.as_slice())?;
@@ -112,17 +119,14 @@ fn replay(items: &Items, outputs: &[PathBuf]) -> Result<String, String> {
         return Err("the output holds files that the recorded run did not write".into());
     }
     archive.restore(outputs)?;
+    Ok(archive)
+}
+
+fn print(archive: &Archive) -> io::Result<()> {
     let write =
         |mut to: Box<dyn Write>, part: &Part| to.write_all(archive.stream(part)).and_then(|()| to.flush());
-    write(Box::new(io::stdout()), &Part::Stdout)
-        .and_then(|()| write(Box::new(io::stderr()), &Part::Stderr))
-        .map_err(|e| e.to_string())?;
-    items.report();
-    Ok(format!(
-        "replayed {} files, {}",
-        archive.files(),
-        human_bytes(view.len() as u64)
-    ))
+    write(Box::new(io::stdout()), &Part::Stdout)?;
+    write(Box::new(io::stderr()), &Part::Stderr)
 }
 
 fn keep(items: &Items, ran: &Ran, outputs: &[PathBuf], before: &Before) -> Result<String, String> {
@@ -130,13 +134,8 @@ fn keep(items: &Items, ran: &Ran, outputs: &[PathBuf], before: &Before) -> Resul
         return Err(format!("it failed ({})", ran.status));
     }
     let mut archive = Archive::default();
-    let too_much = || "it printed too much to keep".to_owned();
-    archive
-        .parts
-        .push((Part::Stdout, ran.stdout.clone().ok_or_else(too_much)?));
-    archive
-        .parts
-        .push((Part::Stderr, ran.stderr.clone().ok_or_else(too_much)?));
+    archive.parts.push((Part::Stdout, ran.stdout.clone()?));
+    archive.parts.push((Part::Stderr, ran.stderr.clone()?));
     archive.collect(outputs, before)?;
     let parts: Vec<&[u8]> = archive.parts.iter().map(|(_, bytes)| bytes.as_slice()).collect();
     let cost = Made {
