@@ -138,9 +138,16 @@ impl Cache {
                 ));
             }
             open.touched = self.clock.monotonic();
-            open.append(&row, &self.ram, |at, into| {
-                staging.read(staging_offset + at, into)
-            })
+            let mut copy = |at: u64, into: &mut [u8]| staging.read(staging_offset + at, into);
+            match open.append(&row, &self.ram, &mut copy) {
+                Err(full) if full.code() == "ram-full" => {
+                    // Blocks that only wait for the disk may be all that is in the way: then wait for it.
+                    open.writer()
+                        .run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes))?;
+                    open.append(&row, &self.ram, &mut copy)
+                }
+                appended => appended,
+            }
         });
         match appended {
             Ok((number, location)) => {

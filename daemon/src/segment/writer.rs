@@ -180,7 +180,8 @@ impl OpenSegment {
         self.unwritten.queue.lock().len() > UNWRITTEN_BLOCKS_MAX
     }
 
-    fn writer(&self) -> WriteBehind {
+    /// Writes what waits, and waits for what is being written.
+    pub fn writer(&self) -> WriteBehind {
         WriteBehind {
             segment: Arc::clone(&self.segment),
             file: Arc::clone(&self.file),
