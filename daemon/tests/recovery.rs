@@ -20,7 +20,7 @@ const ME: Peer = Peer { uid: 1, pid: 0 };
 fn start(dir: &Path) -> Server {
     Server::start(Config {
         dir: dir.into(),
-        ram_bytes: 64 << 20,
+        ram_bytes: 256 << 20,
         ssd_bytes: 1 << 30,
         ..Config::default()
     })

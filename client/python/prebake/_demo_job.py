@@ -1,7 +1,7 @@
 """One job of the demonstration: a process that runs a pipeline and says how it went, in JSON lines.
 
-It says `ready` after its imports and a warm-up of Pillow, waits for a line, runs, and says `done`. Only the time from then on counts;
-the digests of what it got are made after the clock has stopped.
+It says `ready` after its imports and a warm-up of Pillow, waits for a line, runs, and says `done`. Only
+the time from then on counts; the digests of what it got are made after the clock has stopped.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class RandomResizedCropFlip:
 
 
 def warm_up() -> None:
-    """Makes Pillow load its plugins and the allocator find its sizes, which are a process's first images' cost
-    and not the pipeline's."""
+    """Makes Pillow load its plugins and the allocator find its sizes, which are a process's first images'
+    cost and not the pipeline's."""
     noise = np.random.default_rng(0).integers(0, 255, (500, 500, 3), np.uint8)
     file = io.BytesIO()
     Image.fromarray(noise).save(file, "JPEG")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from prebake import graph
 from prebake._job import native
 from prebake.code import identify
-from prebake.errors import Refused, warn_once
+from prebake.errors import Refused, not_cached, warn_once
 from prebake.fill import Fill, nothing_ahead
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,8 +61,9 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         described = graph.of_call(function)
         arguments = identify(dict(bound.arguments), f"{name} arguments").digest
         paths = [path for each in inputs for path in _paths(each, bound)]
-    except Refused as refusal:
-        warn_once(f"refused {refusal}", f"not cached: {refusal}")
+    except Exception as error:
+        # Looking at an odd object can raise anything; its call must not.
+        not_cached(error)
         return None
 
     def open_items(job: Any) -> Any:

@@ -25,6 +25,9 @@ VALUES_MAX = 4_000_000
 INLINE_BYTES_MAX = 4096
 #: Modules of Python itself whose use makes a function random.
 RANDOM_MODULES = frozenset({"random", "secrets"})
+#: What of the module `os` is the environment, which differs from job to job.
+ENVIRONMENT_NAMES = frozenset({"environ", "environb", "getenv", "getenvb"})
+ENVIRONMENT = "reads the environment, which is no part of its identity; pass the value as a parameter"
 
 
 def digest(context: str, data: bytes) -> bytes:
@@ -124,6 +127,8 @@ class Encoder:
         """Installed code: fully known by its name and its distribution's version."""
         if owner is packages.PYTHON and module.partition(".")[0] in RANDOM_MODULES:
             raise self.refuse("random", f"uses {module}.{qualname}; mark the transform with prebake.random()")
+        if owner is packages.PYTHON and module == "os" and qualname in ENVIRONMENT_NAMES:
+            raise self.refuse("environment", ENVIRONMENT)
         self.packages[owner.name] = owner.version
         self.text("installed", owner.name, owner.version, module, qualname)
 

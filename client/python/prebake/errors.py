@@ -24,6 +24,12 @@ class PrebakeWarning(UserWarning):
     """Something runs without the cache, and why. The results are the same."""
 
 
+def not_cached(error: Exception) -> None:
+    """Says once why something is not cached: a refusal, or whatever an odd object raised when looked at."""
+    why = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+    warn_once(f"refused {why}", f"not cached: {why}")
+
+
 _said: set[str] = set()
 
 

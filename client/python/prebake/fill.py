@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from prebake import _job, values
-from prebake.errors import Refused, warn_once
+from prebake.errors import not_cached, warn_once
 
-#: CPU time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
-#: for.
-LEASE_CPU_NS = 80_000_000
+#: Time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
+#: for. Wall time, since they wait for reading too.
+LEASE_NS = 80_000_000
 #: Leases at once, however fast the items are: what a dead job holds must be computed by others after a wait.
 LEASES_MAX = 64
 #: Items offered to be computed ahead. Jobs in the same order hold the next few; a free one is beyond these.
@@ -29,6 +29,10 @@ COST_WEIGHT = 0.25
 #: An item can be evicted between being located and being read. So often in a row, it is computed here
 #: instead.
 READS_MAX = 3
+#: An item that takes longer is worth a close look (about 1 ms) at what computed it before it is stored.
+CLOSE_LOOK_NS = 10_000_000
+#: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
+CHANGES_MAX = 4
 
 Ahead = Callable[[int], Sequence[int]]
 
@@ -59,12 +63,21 @@ class Fill:
 
     `open_items` makes the native items for a native job; it is called again after a fork or a lost daemon. It
     may return None to say that nothing is to be cached. `compute` makes item i. Items are numbered from 0 to
-    `count`.
+    `count`. `unchanged` says whether `compute` still is what the items were opened as; if asked closely, at
+    any cost.
     """
 
-    def __init__(self, open_items: Callable[[Any], Any], compute: Callable[[int], Any], count: int) -> None:
+    def __init__(
+        self,
+        open_items: Callable[[Any], Any],
+        compute: Callable[[int], Any],
+        count: int,
+        unchanged: Callable[[bool], bool] = lambda closely: True,
+    ) -> None:
         self._open_items = open_items
         self._compute = compute
+        self._unchanged = unchanged
+        self._changes = 0
         self._connection: _job.Connection | None = None
         self._items: Any = None
         self._cost_ns = 0.0
@@ -75,7 +88,8 @@ class Fill:
 
     def stats(self) -> dict[str, int]:
         """What this process took from the cache and what it computed, by the native module's count."""
-        return dict(self._items.stats()) if self._items is not None else {}
+        items = self._items
+        return dict(items.stats()) if items is not None else {}
 
     def reset(self) -> None:
         """Opens the collection anew at the next use."""
@@ -97,16 +111,18 @@ class Fill:
     def _open(self, connection: _job.Connection) -> None:
         try:
             self._items = self._open_items(connection.job)
-        except Refused as refusal:
-            warn_once(f"refused {refusal}", f"not cached: {refusal}")
         except _job.native().Error as error:
             _job.failed(error)
+        except Exception as error:
+            # Looking at an odd object can raise anything; the job must not.
+            not_cached(error)
 
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
         self.items()
         # Without a daemon too: mapped elements are read on, and must not outlive their inputs.
-        if self._items is not None and self._guarded(self._items.validate) is None:
+        items = self._items
+        if items is not None and self._guarded(items.validate) is None:
             self.reset()
 
     def get(self, i: int) -> Any:
@@ -139,10 +155,12 @@ class Fill:
     def array(self, indices: Sequence[int]) -> Any:
         """Items as one array if they are cached arrays of one type and shape; None if not."""
         self.items()
-        if self._items is None or not indices:
+        # Another thread may reset it meanwhile.
+        items = self._items
+        if items is None or not indices:
             return None
         try:
-            found = self._items.batch(indices, validated=True)
+            found = items.batch(indices, validated=True)
         except _job.native().Error as error:
             if error.code != "ragged":
                 _job.failed(error)
@@ -188,7 +206,7 @@ class Fill:
             self.seen[i] = 1
 
     def _leases(self) -> int:
-        return max(1, min(LEASES_MAX, int(LEASE_CPU_NS / self._cost_ns))) if self._cost_ns else 1
+        return max(1, min(LEASES_MAX, int(LEASE_NS / self._cost_ns))) if self._cost_ns else 1
 
     def _run(
         self, items: Any, granted: list[int], wanted: Sequence[int], mine: dict[int, Any], read_back: bool
@@ -196,6 +214,8 @@ class Fill:
         """Computes leased items and hands them over. Only a wanted item's error is the caller's."""
         wanted_set, held = set(wanted), list(granted)
         try:
+            if not self._still(items, True):
+                return
             while held:
                 i = held[0]
                 self.seen[i] = 1
@@ -221,21 +241,41 @@ class Fill:
             # It raises again when its turn comes.
             return False
         cpu = time.thread_time_ns() - cpu
-        io = max(0, time.perf_counter_ns() - wall - cpu)
-        self._cost_ns += (cpu - self._cost_ns) * (COST_WEIGHT if self._cost_ns else 1.0)
+        wall = time.perf_counter_ns() - wall
+        self._cost_ns += (wall - self._cost_ns) * (COST_WEIGHT if self._cost_ns else 1.0)
         if wanted:
             mine[i] = value
         try:
             layout, parts = values.encode(value)
-        except Refused as refusal:
-            warn_once(f"refused {refusal}", f"not cached: {refusal}")
+        except Exception as error:
+            not_cached(error)
             # Values of this kind will not be storable next time either; one odd value among others is left
             # out.
             self._unstorable = not self._stored
             return False
+        if not self._still(items, wall > CLOSE_LOOK_NS):
+            return False
+        io = max(0, wall - cpu)
         stored = self._guarded(items.put, i, layout, parts, cpu, io, read_back=read_back)
         self._stored = self._stored or stored is not None
+        self._changes = 0
         return stored is not None
+
+    def _still(self, items: Any, closely: bool) -> bool:
+        """Whether what is computed now may be stored in these items; if not, they are opened anew."""
+        if self._items is not items:
+            # Another thread saw a change.
+            return False
+        if self._unchanged(closely):
+            return True
+        self.reset()
+        self._changes += 1
+        if self._changes >= CHANGES_MAX:
+            warn_once(
+                "changes", "not cached: the transforms change while they run; mark what does so as random"
+            )
+            self._unstorable = True
+        return False
 
     def _guarded(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A native call whose failure is only noted: the caller computes instead."""

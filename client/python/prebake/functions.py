@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import inspect
+import os
 import re
 import struct
 import sys
@@ -17,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import bytecode, packages
-from prebake.encoder import Encoder, Handler
+from prebake.encoder import ENVIRONMENT, ENVIRONMENT_NAMES, Encoder, Handler
 
 #: Builtins that reach names which cannot be seen in the bytecode.
 DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "compile"})
@@ -39,7 +41,6 @@ CLASS_SKIPPED = frozenset(
         "__annotate__",
         "__annotate_func__",
         "__annotations_cache__",
-        "__dataclass_fields__",
         "__dataclass_params__",
     ]
 )
@@ -128,6 +129,8 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
 
 def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References) -> None:
     """A value that code names. Of a user's module, only the attributes that the code can take count."""
+    if value is os and used.names & ENVIRONMENT_NAMES:
+        raise encoder.refuse("environment", ENVIRONMENT)
     if not isinstance(value, types.ModuleType) or packages.owner(value.__name__) is not None:
         encoder.value(value)
     elif name in used.bare:
@@ -160,6 +163,8 @@ def _imported(
     encoder.text("import", full, *names)
     owner = packages.owner(full)
     if owner is not None:
+        if full.partition(".")[0] == "os" and used.names & ENVIRONMENT_NAMES:
+            raise encoder.refuse("environment", ENVIRONMENT)
         encoder.named(owner, full, "")
         return
     try:
@@ -190,6 +195,11 @@ def _class(encoder: Encoder, cls: type) -> None:
     encoder.text("class", qualname)
     encoder.member(".__class__", type(cls))
     encoder.member(".__bases__", cls.__bases__)
+    try:
+        annotations = inspect.get_annotations(cls)
+    except Exception as error:
+        raise encoder.refuse("opaque", f"has annotations that cannot be evaluated: {error}") from None
+    encoder.member(".__annotations__", annotations)
     for name, value in sorted(vars(cls).items()):
         if name not in CLASS_SKIPPED:
             encoder.text("attribute", name)
@@ -269,6 +279,7 @@ CODE_HANDLERS: dict[type, Handler] = {
     types.MappingProxyType: _proxy,
     functools.partial: _partial,
     functools.partialmethod: _partial,
+    types.UnionType: _parts("union", "__args__"),
     property: _parts("property", "fget", "fset", "fdel"),
     functools.cached_property: _parts("cached property", "func", "attrname"),
     classmethod: _parts("classmethod", "__func__"),

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import copyreg
 import enum
+import os
 import sys
 import types
 from pathlib import PurePath
 from typing import Any
 
 from prebake import packages
-from prebake.encoder import Encoder
+from prebake.encoder import ENVIRONMENT, Encoder
+from prebake.marks import is_random
 
 #: Random generators by class: their state changes as they are used.
 RANDOM_CLASSES = frozenset(
@@ -39,10 +41,12 @@ def encode(encoder: Encoder, value: Any) -> None:
     cls = type(value)
     if cls is object:
         raise encoder.refuse("opaque", "is a bare object(), which equals nothing but itself")
-    if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES:
+    if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES or is_random(value):
         raise encoder.refuse(
             "random", f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
         )
+    if cls is type(os.environ):
+        raise encoder.refuse("environment", ENVIRONMENT)
     if _array(encoder, value):
         return
     if isinstance(value, enum.Enum):
@@ -148,6 +152,11 @@ def _global(encoder: Encoder, value: Any, name: str) -> None:
     raise encoder.refuse("opaque", f"is known only as {name!r}, which no installed module holds")
 
 
+def _order(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes from the slowest to the fastest: results take over the order of what they are computed from."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
+
+
 def _array(encoder: Encoder, value: Any) -> bool:
     """Arrays and tensors: type, shape and content."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
@@ -155,6 +164,7 @@ def _array(encoder: Encoder, value: Any) -> bool:
     if numpy is not None and cls is numpy.ndarray:
         encoder.emit("ndarray")
         encoder.member(".shape", value.shape)
+        encoder.member(".order", _order(value.strides))
         encoder.member(".dtype", value.dtype)
         if value.dtype.hasobject:
             encoder.member("", value.tolist())
@@ -166,6 +176,7 @@ def _array(encoder: Encoder, value: Any) -> bool:
             raise encoder.refuse("opaque", f"is a tensor of layout {value.layout}")
         encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
         encoder.member(".shape", tuple(value.shape))
+        encoder.member(".order", _order(value.stride()))
         flat = value.detach().cpu().contiguous().reshape(-1)
         encoder.emit("bytes", flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
         return True

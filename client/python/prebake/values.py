@@ -49,6 +49,7 @@ def encode(value: Any) -> Encoded:
         return Encoded(_array_layout(value.dtype, value.shape), [_bytes_of(value)])
     writer = _Writer()
     node = writer.node(value, 0)
+    writer.refuse_shared()
     return Encoded(_text(node), writer.parts)
 
 
@@ -58,7 +59,8 @@ def decode(layout: str, view: Any) -> Any:
 
 
 def decode_batch(view: Any, layout: str, count: int) -> Any:
-    """Elements side by side as one array; None if they are not lone C-ordered arrays."""
+    """Elements side by side as one array; None if they are not lone C-ordered arrays, or if stacking them
+    would change their type (NumPy makes byte orders native, for one)."""
     plain = _plain_array(layout)
     if plain is None:
         return None
@@ -71,7 +73,11 @@ def _plain_array(layout: str) -> tuple[Any, tuple[int, ...]] | None:
     node = json.loads(layout)
     if node["kind"] != "ndarray" or "axes" in node:
         return None
-    return _dtype(node["dtype"]), tuple(node["shape"])
+    dtype = _dtype(node["dtype"])
+    stacked = sys.modules["numpy"].promote_types(dtype, dtype)
+    if stacked != dtype or stacked.isalignedstruct != dtype.isalignedstruct:
+        return None
+    return dtype, tuple(node["shape"])
 
 
 def _text(node: Node) -> str:
@@ -118,6 +124,25 @@ class _Writer:
     def __init__(self) -> None:
         self.parts: list[Any] = []
         self._at = 0
+        #: Where arrays and tensors lie: address and bytes. All have no gaps.
+        self._memory: list[tuple[int, int]] = []
+        self._mutable: set[int] = set()
+
+    def refuse_shared(self) -> None:
+        """Parts of a value that are one memory would come back as two."""
+        end = 0
+        for start, length in sorted(self._memory):
+            if start < end:
+                raise Refused("shared", "a value that holds the same memory twice cannot be stored; copy it")
+            end = start + length
+
+    def _once(self, value: Any) -> None:
+        """Notes an object that can be edited in place."""
+        if id(value) in self._mutable:
+            raise Refused(
+                "shared", f"a value that holds one {type(value).__name__} twice cannot be stored; copy it"
+            )
+        self._mutable.add(id(value))
 
     def leaf(self, part: Any, length: int) -> None:
         padding = -self._at % ALIGNMENT
@@ -131,6 +156,8 @@ class _Writer:
         if depth > DEPTH_MAX:
             raise Refused("too-deep", f"a value of more than {DEPTH_MAX} levels cannot be stored")
         kind = type(value)
+        if kind is list or kind is dict:
+            self._once(value)
         write = _WRITERS.get(kind)
         if write is not None:
             return write(self, value, depth)
@@ -142,6 +169,8 @@ class _Writer:
         if numpy is not None and kind is numpy.ndarray:
             return self._array(value)
         if numpy is not None and isinstance(value, numpy.generic) and kind is value.dtype.type:
+            if isinstance(value, (str, bytes)) and value[-1:] in ("\0", b"\0"):
+                raise Refused("type", "NumPy loses the zero at the end of a string; use str or bytes")
             array = numpy.asarray(value)
             self.leaf(_bytes_of(array), array.nbytes)
             return {"kind": "scalar", "dtype": _descr(value.dtype)}
@@ -164,6 +193,8 @@ class _Writer:
                     "strides", "an array with gaps cannot be stored exactly; use numpy.ascontiguousarray"
                 )
             node["axes"] = axes
+        if array.nbytes:
+            self._memory.append((array.ctypes.data, array.nbytes))
         self.leaf(_bytes_of(array), array.nbytes)
         return node
 
@@ -180,6 +211,8 @@ class _Writer:
             raise Refused(
                 "tensor", "only contiguous tensors on the CPU without gradient can be stored exactly"
             )
+        if tensor.numel():
+            self._memory.append((tensor.data_ptr(), tensor.numel() * tensor.element_size()))
         flat = tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
         self.leaf(flat, tensor.numel() * tensor.element_size())
         return {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape)}
@@ -187,6 +220,7 @@ class _Writer:
     def _image(self, image: Any, depth: int) -> Node:
         if image.mode != "1" and image.mode not in _IMAGE_BYTES:
             raise Refused("image", f"an image of mode {image.mode} cannot be stored exactly; convert it")
+        self._once(image)
         pixels = image.tobytes()
         self.leaf(pixels, len(pixels))
         return {

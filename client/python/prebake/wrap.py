@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prebake import graph
+from prebake import graph, snapshot
 from prebake._job import native
 from prebake.errors import Refused, warn_once
 from prebake.fill import Fill, unseen
@@ -125,19 +125,23 @@ class Dataset:
             (i for i, each in enumerate(self.transforms) if is_random(each)), len(self.transforms)
         )
         self._graph: str | None = None
-        return Fill(self._open, self._deterministic, len(self.files))
+        #: What the transforms held when they were last described.
+        self._held: list[Any] = []
+        return Fill(self._open, self._deterministic, len(self.files), self._unchanged)
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, i: int) -> Any:
         i = self._index(i)
+        self._renew()
         return self._element(i, self._fill.get(i))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several elements at once, as loaders ask for a batch."""
         indices = [self._index(i) for i in indices]
         following = indices[-1] + 1 if indices else 0
+        self._renew()
         found = self._fill.many(indices, unseen(range(len(self)), following, self._fill.seen))
         return [self._element(i, value) for i, value in zip(indices, found, strict=True)]
 
@@ -156,6 +160,8 @@ class Dataset:
     def _batch(self, order: Sequence[int], start: int, end: int) -> Any:
         indices = list(order[start:end])
         ahead = unseen(order, end, self._fill.seen)
+        if self._renew():
+            self._fill.validate()
         if self._cut < len(self.transforms) or self.targets is not None:
             found = self._fill.many(indices, ahead, validated=True)
             return [self._element(i, value) for i, value in zip(indices, found, strict=True)]
@@ -175,24 +181,42 @@ class Dataset:
         """At the start of an epoch: looks at the inputs again, and at the transforms' own state."""
         if native() is None:
             return
-        if self._graph is not None and self._describe() != self._graph:
-            self._graph = None
-            self._fill.reset()
+        self._renew(closely=True)
         self._fill.validate()
+
+    def _renew(self, closely: bool = False) -> bool:
+        """Leaves the collection if the transforms are others than it was opened for; whether it did."""
+        if self._unchanged(closely):
+            return False
+        self._fill.reset()
+        return True
+
+    def _unchanged(self, closely: bool) -> bool:
+        described = self._graph
+        if described is None:
+            return True
+        held = snapshot.take(self.transforms[: self._cut])
+        if not closely and snapshot.same(held, self._held):
+            return True
+        if self._describe() != described:
+            return False
+        self._held = held
+        return True
 
     def _describe(self) -> str:
         try:
             return graph.of_files(self.transforms[: self._cut], self._path_ignored)
-        except Refused as refusal:
-            return f"refused: {refusal}"
+        except Exception as error:
+            return f"refused: {error}"
 
     def _open(self, job: Any) -> Any:
         self._graph = None
         if not self._cut:
             raise Refused("random", "every transform is random, so nothing can be shared")
+        held = snapshot.take(self.transforms[: self._cut])
         described = graph.of_files(self.transforms[: self._cut], self._path_ignored)
         collection = job.plan(described)
-        self._graph = described
+        self._graph, self._held = described, held
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -234,7 +258,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         # Native handles belong to one process.
-        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_graph")}
+        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_graph", "_held")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -5,8 +5,9 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar, Literal, Optional
 
 import numpy as np
 import pytest
@@ -210,3 +211,43 @@ def test_installed_code_is_known_by_version_and_shadowing_code_by_content(
     own = script(main, environment=path, pack="def f(x):\n    return x + 2\n")
     assert own not in (first, second)
     assert own != script(main, environment=path, pack="def f(x):\n    return x + 3\n")
+
+
+def test_what_a_class_says_about_its_fields_counts() -> None:
+    def annotated(size: object) -> object:
+        class Transform:
+            __annotations__ = {"size": size}
+
+        return Transform()
+
+    def described(scale: int) -> object:
+        @dataclass
+        class Transform:
+            size: int | None = field(default=1, metadata={"scale": scale})
+            names: "list[str]" = field(default_factory=list)
+
+        return Transform()
+
+    for make in (annotated, described):
+        assert prebake.fingerprint(make(2)) == prebake.fingerprint(make(2))
+        assert prebake.fingerprint(make(2)) != prebake.fingerprint(make(3))
+
+
+def test_ordinary_annotations_are_known() -> None:
+    @dataclass
+    class Transform:
+        a: int | None
+        b: Optional[list[str]]  # noqa: UP045
+        c: Callable[[Any], int]
+        d: dict[str, tuple[int, ...]]
+        e: ClassVar[Literal["x", 3]]
+        f: np.ndarray
+        g: Path
+
+    assert prebake.fingerprint(Transform) == prebake.fingerprint(Transform)
+
+
+def test_the_order_in_memory_counts() -> None:
+    rows = np.arange(6.0).reshape(2, 3)
+    assert prebake.fingerprint(rows) == prebake.fingerprint(rows.copy())
+    assert prebake.fingerprint(rows) != prebake.fingerprint(np.asfortranarray(rows))

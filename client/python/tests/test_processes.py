@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,16 @@ from prebake import _job
 from prebake._demo_daemon import PrivateDaemon
 
 
-def decode(path: str) -> np.ndarray:
+def note_decode() -> None:
+    """One byte for each decode."""
     count = os.open(os.environ["DECODES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(count, b".")
     os.close(count)
+
+
+def decode(path: str) -> np.ndarray:
+    # Reached so that the bookkeeping, which reads the environment, is no part of the fingerprint.
+    sys.modules[__name__].note_decode()
     return np.asarray(Image.open(path).convert("RGB"))
 
 

@@ -206,3 +206,26 @@ def test_tensors() -> None:
         values.encode(torch.zeros(3, requires_grad=True))
     with pytest.raises(Refused):
         values.encode(torch.zeros(3, 4).T)
+
+
+def test_parts_that_share_memory_are_refused() -> None:
+    array, members = np.arange(6), [1]
+    for value in ((array, array), [array[:4], array[2:]], {"a": array, "b": array.reshape(2, 3).T}):
+        with pytest.raises(Refused):
+            values.encode(value)
+    with pytest.raises(Refused):
+        values.encode((members, members))
+    for fine in ((array[:3], array[3:]), (array, array.copy()), ("a", "a", (), ())):
+        assert same(round_trip(fine), fine)
+
+
+@pytest.mark.parametrize("value", [np.str_("a\0"), np.bytes_(b"a\0")])
+def test_strings_that_numpy_shortens_are_refused(value: Any) -> None:
+    with pytest.raises(Refused):
+        values.encode(value)
+    assert same(round_trip(value[:1] + value[:1]), value[:1] + value[:1])
+
+
+def test_batches_keep_the_type_that_stacking_gives() -> None:
+    for dtype in (">f4", [("a", ">i2"), ("b", "<f8")]):
+        assert values.decode_batch(b"", values.encode(np.zeros(3, dtype))[0], 0) is None

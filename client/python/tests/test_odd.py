@@ -1,0 +1,210 @@
+"""What is odd about transforms and values costs the cache, never the job."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prebake
+from prebake import _job, errors
+from prebake._demo_daemon import PrivateDaemon
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def connected(daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process with a daemon of its own, and nothing said yet."""
+    monkeypatch.setenv("PREBAKE_DIR", str(daemon.folder / "cache"))
+    for name, value in (("_current", None), ("_retry_at", 0.0), ("_autostart", False)):
+        monkeypatch.setattr(_job, name, value)
+    monkeypatch.setattr(errors, "_said", set())
+    yield
+    _job._current = None
+
+
+class Scale:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, path: str) -> np.ndarray:
+        return np.full(3, len(open(path, "rb").read()) * self.factor)
+
+
+def by_item(dataset: prebake.Dataset) -> list[np.ndarray]:
+    return [dataset[i] for i in range(len(dataset))]
+
+
+def by_batch(dataset: prebake.Dataset) -> list[np.ndarray]:
+    return dataset.__getitems__(range(len(dataset)))
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("read", [by_item, by_batch])
+def test_an_edited_parameter_is_seen_at_once_and_stored_under_its_own_name(
+    images: list[str], read: Callable[[Any], Any]
+) -> None:
+    scale = Scale(1.0)
+    dataset = prebake.wrap(images[:20], [scale])
+    before = [dataset[i].copy() for i in range(10)]
+    scale.factor = 2.0
+    after = read(dataset)
+    assert all(np.array_equal(b, 2 * a) for a, b in zip(before, after, strict=False))
+    for factor in (1.0, 2.0):
+        fresh = prebake.wrap(images[:20], [Scale(factor)])
+        assert all(
+            np.array_equal(got, Scale(factor)(path))
+            for got, path in zip(by_batch(fresh), images[:20], strict=True)
+        )
+    # What was computed with the new parameter is shared.
+    assert fresh.stats()["computed"] == 0
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_parameter_edited_between_batches_is_seen(images: list[str]) -> None:
+    scale = Scale(1.0)
+    assert len(list(prebake.wrap(images, [scale]).batches())) == 1
+    batches = prebake.wrap(images, [scale]).batches(size=10)
+    next(batches)
+    scale.factor = 3.0
+    assert np.array_equal(next(batches), np.stack([scale(path) for path in images[10:20]]))
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_transform_that_changes_itself_is_not_stored(images: list[str]) -> None:
+    class Counting(Scale):
+        def __call__(self, path: str) -> np.ndarray:
+            self.factor += 1
+            return super().__call__(path)
+
+    with pytest.warns(prebake.PrebakeWarning, match="change while they run"):
+        got = by_batch(prebake.wrap(images, [Counting(0.0)]))
+    plain = Counting(0.0)
+    assert all(np.array_equal(a, plain(path)) for a, path in zip(got, images, strict=True))
+    fresh = prebake.wrap(images, [Counting(0.0)])
+    by_batch(fresh)
+    assert fresh.stats().get("reused", 0) == 0
+
+
+class Unready:
+    """As a lazy proxy before it is bound."""
+
+    @property
+    def __class__(self) -> type:
+        raise RuntimeError("not bound")
+
+
+def odd_fields() -> Scale:
+    scale = Scale(1.0)
+    vars(scale)[3] = 4
+    return scale
+
+
+def holds_a_proxy() -> Scale:
+    scale = Scale(1.0)
+    scale.proxy = Unready()  # type: ignore[attr-defined]
+    return scale
+
+
+def out_of_order(path: str) -> np.ndarray:
+    return np.zeros(3, np.dtype({"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [4, 0]}))
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("make", [odd_fields, holds_a_proxy, lambda: out_of_order])
+def test_what_raises_when_looked_at_is_computed(images: list[str], make: Callable[[], Any]) -> None:
+    with pytest.warns(prebake.PrebakeWarning, match="not cached"):
+        got = by_batch(prebake.wrap(images[:4], [make()]))
+    assert all(np.array_equal(a, make()(path)) for a, path in zip(got, images, strict=False))
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_argument_that_raises_when_looked_at_is_no_reason_to_fail() -> None:
+    with pytest.warns(prebake.PrebakeWarning, match="not bound"):
+        assert prebake.cached(lambda each: 5)(Unready()) == 5
+
+
+@pytest.mark.usefixtures("connected")
+def test_batches_of_foreign_byte_order_are_as_stacked(images: list[str]) -> None:
+    def foreign(path: str) -> np.ndarray:
+        return np.arange(3, dtype=">f4")
+
+    dataset = prebake.wrap(images[:4], [foreign])
+    for _ in range(2):
+        (batch,) = dataset.batches()
+        assert batch.dtype == np.stack([foreign(path) for path in images[:4]]).dtype
+        assert np.array_equal(batch, [[0, 1, 2]] * 4)
+
+
+@pytest.mark.usefixtures("connected")
+def test_leases_follow_the_time_that_others_wait(images: list[str]) -> None:
+    import time
+
+    def slow(path: str) -> int:
+        time.sleep(0.05)
+        return 1
+
+    dataset = prebake.wrap(images[:6], [slow])
+    by_batch(dataset)
+    # 50 ms in reading: one or two at once, though they take no CPU time.
+    assert dataset._fill._leases() <= 2
+
+
+def test_a_nested_random_transform_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site-packages"
+    (site / "augment_kit-1.0.dist-info").mkdir(parents=True)
+    (site / "augment_kit-1.0.dist-info" / "RECORD").write_text("augment_kit.py,,\n")
+    (site / "augment_kit.py").write_text(
+        "class RandomFlip:\n    def __call__(self, x): return x\n"
+        "class Together:\n    def __init__(self, *steps): self.steps = steps\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    kit = __import__("augment_kit")
+    try:
+        prebake.fingerprint(kit.Together(abs))
+        with pytest.raises(prebake.Refused, match="RandomFlip") as refused:
+            prebake.fingerprint(kit.Together(kit.RandomFlip()))
+        assert refused.value.code == "random"
+    finally:
+        del sys.modules["augment_kit"]
+
+
+def by_subscript(path: str) -> str:
+    return os.environ["SIZE"]
+
+
+def by_call(path: str) -> Any:
+    return os.getenv("SIZE")
+
+
+def by_import(path: str) -> Any:
+    from os import environ
+
+    return environ["SIZE"]
+
+
+environ = os.environ
+getenv = os.getenv
+
+
+def by_name(path: str) -> str:
+    return environ["SIZE"]
+
+
+def by_function(path: str) -> Any:
+    return getenv("SIZE")
+
+
+@pytest.mark.parametrize("read", [by_subscript, by_call, by_import, by_name, by_function])
+def test_reading_the_environment_is_refused(read: Callable[[str], Any]) -> None:
+    with pytest.raises(prebake.Refused) as refused:
+        prebake.fingerprint(read)
+    assert refused.value.code == "environment"
+
+
+def test_other_uses_of_os_are_no_reason_to_refuse() -> None:
+    prebake.fingerprint(lambda path: os.path.basename(path))
