@@ -186,14 +186,19 @@ impl Region {
         let (Some(span), Some(pagemap)) = (state.handed.span(pages), &self.pagemap) else {
             return true;
         };
-        let base = self.base.as_ptr().addr() / self.page_bytes;
-        let Ok(written) = pagemap.written(base + span.start..base + span.end) else {
+        let first = self.base.as_ptr().addr() / self.page_bytes + span.start;
+        let Ok(written) = pagemap.written(first, span.len()) else {
             return false;
         };
-        written.into_iter().all(|run| {
-            let bytes = (run.start - base) * self.page_bytes..(run.end - base) * self.page_bytes;
-            !overlaps(&state.live, &bytes) && self.discard(&bytes)
-        })
+        let mut page = span.start;
+        for run in written.chunk_by(|a, b| a == b) {
+            let bytes = page * self.page_bytes..(page + run.len()) * self.page_bytes;
+            page += run.len();
+            if run[0] && (overlaps(&state.live, &bytes) || !self.discard(&bytes)) {
+                return false;
+            }
+        }
+        true
     }
 
     fn discard(&self, bytes: &Range<usize>) -> bool {
