@@ -264,7 +264,10 @@ impl Search<'_> {
                     waiting |= wanted;
                 }
                 Some(answer::Kind::Bypass(_)) if wanted => {
-                    self.bypass(i, "the daemon has no memory to spare");
+                    self.bypass(
+                        i,
+                        "the daemon has no room for it now: its memory or disk budget is spent",
+                    );
                 }
                 Some(answer::Kind::Bypass(_)) => {}
                 Some(answer::Kind::Free(_)) | None => waiting |= wanted,

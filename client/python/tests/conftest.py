@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake._demo_daemon import PrivateDaemon, find_daemon
+from prebake._demo_daemon import PrivateDaemon
 
 Run = Callable[..., str]
 
@@ -80,17 +80,6 @@ def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _job.native.cache_clear()
     yield
     _job.native.cache_clear()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without a built daemon and native module, the tests that need them are left out."""
-    try:
-        find_daemon()
-        from prebake import _native  # noqa: F401
-    except (FileNotFoundError, ImportError):
-        for item in items:
-            if "daemon" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.skip(reason="needs the native module and prebaked: make python"))
 
 
 @pytest.fixture
