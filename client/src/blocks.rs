@@ -3,7 +3,7 @@
 use crate::data::{BLOCKS_MAX, DataSocket};
 use crate::error::{Error, Result};
 use crate::location::{Location, SEGMENT_BYTES_MAX};
-use crate::raw::{Pagemap, Region, SharedMemory};
+use crate::raw::{Region, SharedMemory, Watch};
 use parking_lot::Mutex;
 use prebake_proto::v1::{BlockId, MapBlocks, Return, data_request, data_response};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -18,7 +18,7 @@ const LOOKS_MAX: usize = 16;
 /// Mapped blocks by segment. They stay mapped across epochs, until the daemon evicts them and no view is left.
 pub(crate) struct Blocks {
     block_bytes: usize,
-    pagemap: Option<Arc<Pagemap>>,
+    watch: Option<Arc<Watch>>,
     doorbell: SharedMemory,
     heard: AtomicU64,
     mapped: Mutex<Mapped>,
@@ -35,7 +35,7 @@ impl Blocks {
     pub(crate) fn new(block_bytes: usize, doorbell: SharedMemory) -> Blocks {
         Blocks {
             block_bytes,
-            pagemap: Pagemap::open().map(Arc::new),
+            watch: Watch::open().map(Arc::new),
             heard: AtomicU64::new(doorbell.counter()),
             doorbell,
             mapped: Mutex::default(),
@@ -122,7 +122,7 @@ impl Blocks {
     }
 
     fn reserve(&self, blocks: usize) -> Result<Region> {
-        Region::reserve(self.block_bytes, blocks, self.pagemap.clone())
+        Region::reserve(self.block_bytes, blocks, self.watch.clone())
     }
 
     /// Numbers of the blocks that an element touches.

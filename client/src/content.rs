@@ -4,9 +4,11 @@ use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
-use rustix::fs::{FileType, Stat, fstat, stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// A file that changes while it is read is read again so often before it is given up.
@@ -29,13 +31,63 @@ pub(crate) struct Content {
     pub(crate) racy: bool,
 }
 
-/// What the kernel says of a regular file, symbolic links followed.
+/// What the kernel says of a regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Observed {
+    pub(crate) stat: FileStat,
+    /// Its folder's entry is the only way to it, so that who watches the folder sees every change.
+    pub(crate) sole: bool,
+}
+
+/// Symbolic links are followed.
 ///
 /// # Errors
-/// `input-missing` if there is none.
-pub(crate) fn observe(path: &Path) -> Result<FileStat> {
-    let found = stat(path).map_err(|e| missing(path, e))?;
-    regular(path, &found)
+/// `input-missing` if there is no regular file.
+pub(crate) fn observe(path: &Path) -> Result<Observed> {
+    look(path, CWD, path.as_os_str().as_bytes())
+}
+
+fn look(path: &Path, folder: BorrowedFd<'_>, name: &[u8]) -> Result<Observed> {
+    let mut found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| missing(path, e))?;
+    let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+    if is_link {
+        found = statat(folder, name, AtFlags::empty()).map_err(|e| missing(path, e))?;
+    }
+    Ok(Observed {
+        stat: regular(path, &found)?,
+        sole: !is_link && found.st_nlink == 1,
+    })
+}
+
+/// Neighbours in one folder from which on it pays to look them up from there.
+const NEIGHBOURS_MIN: usize = 4;
+
+/// What the kernel says of files, in order. Neighbours are looked up from their folder, opened anew for each run of them:
+/// the way to it is then walked once and not for each.
+pub(crate) fn observe_all<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<Result<Observed>> {
+    let split: Vec<(&Path, Option<Split>)> = paths.map(|path| (path, split(path))).collect();
+    let mut observed = Vec::with_capacity(split.len());
+    for run in split.chunk_by(|(_, a), (_, b)| a.is_some() && a.map(|a| a.0) == b.map(|b| b.0)) {
+        let folder = run[0].1.filter(|_| run.len() >= NEIGHBOURS_MIN);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = folder.and_then(|(folder, _)| open(folder, flags, Mode::empty()).ok());
+        observed.extend(run.iter().map(|(path, split)| match (&folder, split) {
+            (Some(folder), Some((_, name))) => look(path, folder.as_fd(), name),
+            _ => observe(path),
+        }));
+    }
+    observed
+}
+
+/// A file's folder and its name there.
+pub(crate) type Split<'a> = (&'a [u8], &'a [u8]);
+
+/// A path's two parts, if it is that simple.
+pub(crate) fn split(path: &Path) -> Option<Split<'_>> {
+    let bytes = path.as_os_str().as_bytes();
+    let slash = bytes.iter().rposition(|byte| *byte == b'/')?;
+    let (folder, name) = bytes.split_at(slash + 1);
+    (!matches!(name, b"" | b"." | b"..")).then_some((folder, name))
 }
 
 /// Files read before the memo is asked again: jobs that start together then read each file once between them.
@@ -49,7 +101,8 @@ pub(crate) fn contents<'a>(
 ) -> Vec<Result<Content>> {
     let paths: Vec<&Path> = paths.collect();
     let now = clock.wall_ns();
-    let observed: Vec<Result<FileStat>> = paths.iter().map(|path| observe(path)).collect();
+    let observed = observe_all(paths.iter().copied()).into_iter();
+    let observed: Vec<Result<FileStat>> = observed.map(|o| o.map(|o| o.stat)).collect();
     let mut contents: Vec<Option<Result<Content>>> = observed
         .iter()
         .map(|o| o.as_ref().err().map(|e| Err(e.clone())))
@@ -196,6 +249,26 @@ mod tests {
         let whole = b"more".repeat(ATTEMPTS - 1);
         assert_eq!(content.digest, input::content(&whole[..]).unwrap());
         assert_eq!(content.stat.size, whole.len() as u64);
+    }
+
+    #[test]
+    fn neighbours_are_seen_as_each_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        let other = temp.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        let mut paths: Vec<_> = (0..6).map(|i| temp.path().join(format!("{i}"))).collect();
+        paths.iter().enumerate().for_each(|(i, path)| {
+            std::fs::write(path, "x".repeat(i)).unwrap();
+        });
+        std::os::unix::fs::symlink("../5", other.join("link")).unwrap();
+        let odd = ["link", "absent", "..", ".", "", "../5"].map(|name| other.join(name));
+        paths.extend(odd);
+        paths.extend(["a", "b", "c", "d"].map(|name| temp.path().join("nowhere").join(name)));
+        let together = observe_all(paths.iter().map(|path| path.as_path()));
+        for (path, found) in paths.iter().zip(together) {
+            let alone = observe(path).map_err(|e| e.to_string());
+            assert_eq!(found.map_err(|e| e.to_string()), alone, "{}", path.display());
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Input fingerprints of a collection's items: taken when first needed, checked again by `stat`.
 
 use crate::clock::Clock;
-use crate::content::{Content, Memo, contents, observe};
+use crate::content::{Content, Memo, contents, observe, observe_all, split};
 use crate::error::Result;
+use crate::folder_watch::FolderWatch;
 use crate::walk::{Named, walk};
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +39,8 @@ pub(crate) struct Files {
     /// Whether an item is its content alone.
     path_ignored: bool,
     known: Vec<Option<Known>>,
+    /// On the folders of all known files, begun before they were last found as known.
+    watch: Option<FolderWatch>,
 }
 
 #[derive(Clone, Copy)]
@@ -67,6 +72,7 @@ impl Inputs {
             paths,
             path_ignored,
             known,
+            watch: None,
         })
     }
 
@@ -99,6 +105,15 @@ impl Inputs {
         match self {
             Inputs::Files(_) => LEASE,
             Inputs::Call(_) => CALL_LEASE,
+        }
+    }
+
+    /// Whether the known ones have to be looked at: not while a watch proves that nothing changed. To be followed by
+    /// [`Inputs::refresh`] of all of them.
+    pub(crate) fn begin_look(&mut self, now: Duration) -> bool {
+        match self {
+            Inputs::Files(files) => files.begin_look(now),
+            Inputs::Call(_) => true,
         }
     }
 
@@ -152,12 +167,22 @@ impl Files {
     }
 
     fn holds(&self, i: usize) -> bool {
-        self.known[i]
-            .is_some_and(|known| !known.racy && observe(&self.paths[i]).is_ok_and(|stat| stat == known.stat))
+        self.known[i].is_some_and(|known| {
+            !known.racy && observe(&self.paths[i]).is_ok_and(|seen| seen.stat == known.stat)
+        })
     }
 
     fn refresh(&mut self, items: &[usize], memo: &dyn Memo, clock: &dyn Clock) -> Vec<Result<bool>> {
-        let doubted: Vec<usize> = items.iter().copied().filter(|i| !self.holds(*i)).collect();
+        let trusted = |i: &usize| self.known[*i].filter(|known| !known.racy);
+        let settled: Vec<(usize, Known)> = items.iter().filter_map(|i| Some((*i, trusted(i)?))).collect();
+        let seen = observe_all(settled.iter().map(|(i, _)| self.paths[*i].as_path()));
+        if seen.iter().flatten().any(|seen| !seen.sole) {
+            self.watch = None;
+        }
+        let same = settled.iter().zip(seen);
+        let same = same.filter(|((_, known), seen)| seen.as_ref().is_ok_and(|s| s.stat == known.stat));
+        let proven: HashSet<usize> = same.map(|((i, _), _)| *i).collect();
+        let doubted: Vec<usize> = items.iter().copied().filter(|i| !proven.contains(i)).collect();
         let paths = doubted.iter().map(|i| self.paths[*i].as_path());
         let found = contents(paths, memo, clock);
         let mut answers = doubted.into_iter().zip(found).peekable();
@@ -170,7 +195,27 @@ impl Files {
             .collect()
     }
 
+    fn begin_look(&mut self, now: Duration) -> bool {
+        if self.watch.as_ref().is_some_and(|watch| watch.is_quiet(now)) {
+            return false;
+        }
+        self.watch = None;
+        let known = self
+            .paths
+            .iter()
+            .zip(&self.known)
+            .filter(|(_, known)| known.is_some());
+        let split: Option<Vec<_>> = known.map(|(path, _)| split(path)).collect();
+        if let Some(split) = split {
+            let folders = split.chunk_by(|a, b| a.0 == b.0).map(|run| run[0].0);
+            let folders: HashSet<&Path> = folders.map(|f| Path::new(OsStr::from_bytes(f))).collect();
+            self.watch = FolderWatch::begin(folders.into_iter(), now);
+        }
+        true
+    }
+
     fn learn(&mut self, i: usize, content: Result<Content>) -> Result<bool> {
+        self.watch = None;
         let before = self.known[i].take();
         let Content { stat, digest, racy } = content?;
         let name = (!self.path_ignored).then(|| self.name(i));
@@ -210,7 +255,7 @@ impl Call {
                 .iter()
                 .zip(&*known.stamp)
                 .all(|((name, path), (known_name, known_stat))| {
-                    name == known_name && observe(path).is_ok_and(|stat| stat == *known_stat)
+                    name == known_name && observe(path).is_ok_and(|seen| seen.stat == *known_stat)
                 })
     }
 

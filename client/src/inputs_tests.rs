@@ -169,3 +169,54 @@ fn a_call_depends_on_its_arguments_and_all_files_below_its_inputs() {
     assert_eq!(refreshed(&mut inputs, &later()), [true]);
     assert_eq!(inputs.fingerprint(0), before);
 }
+
+/// Whether a second look is due, right after one that found nothing changed, and `change`.
+fn looks_again(names: &[&str], root: &Path, change: impl FnOnce()) -> bool {
+    let mut inputs = files(root, names);
+    for _ in 0..2 {
+        assert!(inputs.begin_look(Duration::ZERO));
+        refreshed(&mut inputs, &later());
+    }
+    change();
+    inputs.begin_look(Duration::ZERO)
+}
+
+#[test]
+fn watched_files_are_looked_at_again_only_after_a_change() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let root = temp.path();
+    assert!(!looks_again(&["a", "b"], root, || {}));
+    assert!(looks_again(&["a", "b"], root, || fs::write(
+        root.join("b"),
+        "six"
+    )
+    .unwrap()));
+}
+
+#[test]
+fn files_with_a_second_way_to_them_and_racy_ones_are_always_looked_at() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let root = temp.path();
+    fs::hard_link(root.join("b"), root.join("c")).unwrap();
+    std::os::unix::fs::symlink("a", root.join("d")).unwrap();
+    assert!(looks_again(&["a", "b"], root, || {}));
+    assert!(looks_again(&["a", "d"], root, || {}));
+    let mut inputs = files(root, &["a"]);
+    for _ in 0..3 {
+        assert!(inputs.begin_look(Duration::ZERO));
+        refreshed(&mut inputs, &now());
+    }
+}
+
+#[test]
+fn a_file_learned_since_the_last_look_is_looked_at() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let mut inputs = files(temp.path(), &["a", "b"]);
+    for _ in 0..2 {
+        assert!(inputs.begin_look(Duration::ZERO));
+        inputs.refresh(&[0], &Remembered::default(), &later());
+    }
+    assert!(!inputs.begin_look(Duration::ZERO));
+    inputs.refresh(&[1], &Remembered::default(), &later());
+    assert!(inputs.begin_look(Duration::ZERO));
+}

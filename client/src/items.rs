@@ -193,6 +193,9 @@ impl Items {
         let inner = &*self.0;
         inner.session.check()?;
         let mut state = inner.state.lock();
+        if !state.inputs.begin_look(inner.session.clock.elapsed()) {
+            return Ok(0);
+        }
         let known: Vec<usize> = (0..state.found.len())
             .filter(|i| state.inputs.fingerprint(*i).is_some())
             .collect();

@@ -1,15 +1,15 @@
 //! Shared memory and inherited descriptors. All `unsafe` of the crate is in this module.
 
 mod inherited;
-mod pages;
 mod region;
 mod shared;
+mod watch;
 
 pub use inherited::after_fork;
 pub(crate) use inherited::{ClosedInChild, OfProcess};
-pub(crate) use pages::Pagemap;
 pub(crate) use region::{Lent, Region};
 pub(crate) use shared::SharedMemory;
+pub(crate) use watch::Watch;
 
 use crate::error::{Error, Result};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};

@@ -1,7 +1,7 @@
 //! One segment's blocks, mapped side by side in this process.
 
 use super::check_sealed;
-use super::pages::{PageSet, Pagemap};
+use super::watch::Watch;
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -27,17 +27,24 @@ pub(crate) struct Region {
     /// Whose locks these are: a forked child must not take them.
     owner: Pid,
     /// Without it no range is ever handed out, so no page is ever written: callers get copies.
-    pagemap: Option<Arc<Pagemap>>,
+    watch: Option<Arc<Watch>>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    mapped: Vec<bool>,
-    /// Pages that were ever inside a handed-out range. No other page can have been written.
-    handed: PageSet,
+    blocks: Vec<Block>,
     /// Start to end of ranges that someone holds; disjoint.
     live: BTreeMap<usize, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Block {
+    Absent,
+    /// Nothing of it was ever handed out, so no page of it can have been written.
+    Mapped,
+    /// Watched since before the first byte of it was handed out.
+    Watched,
 }
 
 // SAFETY: `base` names address space that this value owns; every use of it is guarded by `state` or by a `Lent` range
@@ -48,11 +55,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Reserves address space (no memory) for `blocks` blocks.
-    pub(crate) fn reserve(
-        block_bytes: usize,
-        blocks: usize,
-        pagemap: Option<Arc<Pagemap>>,
-    ) -> Result<Region> {
+    pub(crate) fn reserve(block_bytes: usize, blocks: usize, watch: Option<Arc<Watch>>) -> Result<Region> {
         let page_bytes = rustix::param::page_size();
         if block_bytes == 0 || !block_bytes.is_multiple_of(page_bytes) {
             return Err(Error::protocol(format!(
@@ -70,7 +73,7 @@ impl Region {
             block_bytes,
             page_bytes,
             owner: getpid(),
-            pagemap,
+            watch,
             state: Mutex::default(),
         })
     }
@@ -80,7 +83,7 @@ impl Region {
         let range = self.block_range(block)?;
         check_sealed(fd.as_fd(), self.block_bytes)?;
         let mut state = self.state.lock();
-        if state.mapped.get(block).copied().unwrap_or(false) {
+        if state.block(block) != Block::Absent {
             return Ok(());
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -95,11 +98,10 @@ impl Region {
         // Its page table entries in one go, where the kernel can: 64 faults take several times as long.
         // SAFETY: reads pages of the map just made; changes no bytes.
         let _ = unsafe { madvise(self.at(range.start), self.block_bytes, Advice::LinuxPopulateRead) };
-        if state.mapped.len() <= block {
-            state.mapped.resize(block + 1, false);
+        if state.blocks.len() <= block {
+            state.blocks.resize(block + 1, Block::Absent);
         }
-        state.mapped[block] = true;
-        state.handed.grow(self.pages(&range).end);
+        state.blocks[block] = Block::Mapped;
         Ok(())
     }
 
@@ -111,18 +113,10 @@ impl Region {
     /// Hands out the bytes themselves, or None if they must be copied.
     pub(crate) fn hand_out(self: &Arc<Self>, range: Range<usize>) -> Option<Lent> {
         let mut state = self.state.lock();
-        if self.pagemap.is_none()
-            || range.is_empty()
-            || !self.mapped(&state, &range)
-            || overlaps(&state.live, &range)
-        {
+        let usable = !range.is_empty() && self.mapped(&state, &range) && !overlaps(&state.live, &range);
+        if !usable || !self.watch(&mut state, &range) || !self.settle(&state, &range) {
             return None;
         }
-        let pages = self.pages(&range);
-        if !self.settle(&state, pages.clone()) {
-            return None;
-        }
-        state.handed.insert(pages);
         state.live.insert(range.start, range.end);
         Some(Lent {
             region: Arc::clone(self),
@@ -133,8 +127,7 @@ impl Region {
     /// Appends the cached bytes of the range. False, and nothing appended, if they cannot be told from a user's writes.
     pub(crate) fn copy(&self, range: Range<usize>, out: &mut Vec<u8>) -> bool {
         let state = self.state.lock();
-        let pages = self.pages(&range);
-        if !self.mapped(&state, &range) || !self.settle(&state, pages.clone()) {
+        if !self.mapped(&state, &range) || !self.settle(&state, &range) {
             return false;
         }
         let (start, length) = (out.len(), range.len());
@@ -146,8 +139,7 @@ impl Region {
             ptr::copy_nonoverlapping(self.base.as_ptr().add(range.start), target, length);
             out.set_len(start + length);
         }
-        let touched = pages.start * self.page_bytes..pages.end * self.page_bytes;
-        if overlaps(&state.live, &touched) && !self.settle(&state, pages) {
+        if overlaps(&state.live, &self.pages(&range)) && !self.settle(&state, &range) {
             out.truncate(start);
             return false;
         }
@@ -160,7 +152,7 @@ impl Region {
             return true;
         };
         let mut state = self.state.lock();
-        if !state.mapped.get(block).copied().unwrap_or(false) {
+        if state.block(block) == Block::Absent {
             return true;
         }
         if overlaps(&state.live, &range) {
@@ -172,47 +164,82 @@ impl Region {
         if unsafe { mmap_anonymous(at, self.block_bytes, ProtFlags::empty(), flags) }.is_err() {
             return false;
         }
-        state.mapped[block] = false;
+        state.blocks[block] = Block::Absent;
         true
     }
 
     /// Whether no block is mapped.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.state.lock().mapped.contains(&true)
+        self.state.lock().blocks.iter().all(|b| *b == Block::Absent)
     }
 
-    /// Brings written pages back to the cached bytes. False if a live range touches one, or the kernel does not tell.
-    fn settle(&self, state: &State, pages: Range<usize>) -> bool {
-        let (Some(span), Some(pagemap)) = (state.handed.span(pages), &self.pagemap) else {
-            return true;
-        };
-        let first = self.base.as_ptr().addr() / self.page_bytes + span.start;
-        let Ok(written) = pagemap.written(first, span.len()) else {
+    /// Begins to watch the blocks of a range. False if it cannot be told what is written to them.
+    fn watch(&self, state: &mut State, range: &Range<usize>) -> bool {
+        let Some(watch) = &self.watch else {
             return false;
         };
-        let mut page = span.start;
-        for run in written.chunk_by(|a, b| a == b) {
-            let bytes = page * self.page_bytes..(page + run.len()) * self.page_bytes;
-            page += run.len();
-            if run[0] && (overlaps(&state.live, &bytes) || !self.discard(&bytes)) {
-                return false;
+        for block in self.blocks(range) {
+            if state.blocks[block] == Block::Mapped {
+                let bytes = block * self.block_bytes..(block + 1) * self.block_bytes;
+                if watch.begin(&self.addresses(&bytes)).is_err() {
+                    return false;
+                }
+                state.blocks[block] = Block::Watched;
             }
         }
         true
     }
 
+    /// Brings written pages back to the cached bytes. False if a live range touches one, or the kernel does not tell.
+    fn settle(&self, state: &State, range: &Range<usize>) -> bool {
+        let pages = self.pages(range);
+        self.blocks(range)
+            .filter(|block| state.block(*block) == Block::Watched)
+            .all(|block| {
+                let start = pages.start.max(block * self.block_bytes);
+                let end = pages.end.min((block + 1) * self.block_bytes);
+                self.settle_pages(state, &(start..end))
+            })
+    }
+
+    fn settle_pages(&self, state: &State, pages: &Range<usize>) -> bool {
+        let Some(watch) = &self.watch else {
+            return false;
+        };
+        let Ok(written) = watch.written(&self.addresses(pages)) else {
+            return false;
+        };
+        written.into_iter().all(|addresses| {
+            let base = self.base.as_ptr().addr();
+            let bytes = addresses.start - base..addresses.end - base;
+            !overlaps(&state.live, &bytes) && self.discard(&bytes) && watch.again(&addresses).is_ok()
+        })
+    }
+
     fn discard(&self, bytes: &Range<usize>) -> bool {
-        // SAFETY: whole mapped pages of ours that no live range touches (settle).
+        // SAFETY: whole mapped pages of ours that no live range touches (settle_pages).
         unsafe { madvise(self.at(bytes.start), bytes.len(), Advice::LinuxDontNeed) }.is_ok()
     }
 
     fn mapped(&self, state: &State, range: &Range<usize>) -> bool {
-        let blocks = range.start / self.block_bytes..range.end.div_ceil(self.block_bytes);
-        state.mapped.get(blocks).is_some_and(|b| !b.contains(&false))
+        self.blocks(range)
+            .all(|block| state.block(block) != Block::Absent)
     }
 
+    /// Numbers of the blocks that a range touches.
+    fn blocks(&self, range: &Range<usize>) -> Range<usize> {
+        range.start / self.block_bytes..range.end.div_ceil(self.block_bytes)
+    }
+
+    /// The whole pages that a range touches, in bytes.
     fn pages(&self, range: &Range<usize>) -> Range<usize> {
-        range.start / self.page_bytes..range.end.div_ceil(self.page_bytes)
+        let end = range.end.next_multiple_of(self.page_bytes);
+        range.start / self.page_bytes * self.page_bytes..end
+    }
+
+    fn addresses(&self, bytes: &Range<usize>) -> Range<usize> {
+        let base = self.base.as_ptr().addr();
+        base + bytes.start..base + bytes.end
     }
 
     fn block_range(&self, block: usize) -> Result<Range<usize>> {
@@ -225,6 +252,12 @@ impl Region {
 
     fn at(&self, offset: usize) -> *mut c_void {
         self.base.as_ptr().wrapping_add(offset).cast()
+    }
+}
+
+impl State {
+    fn block(&self, number: usize) -> Block {
+        self.blocks.get(number).copied().unwrap_or(Block::Absent)
     }
 }
 

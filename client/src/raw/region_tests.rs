@@ -23,12 +23,19 @@ fn expected(range: Range<usize>) -> Vec<u8> {
     range.map(|i| (i % 251) as u8).collect()
 }
 
-fn region() -> Arc<Region> {
-    let pagemap = Pagemap::open().map(Arc::new);
-    assert!(pagemap.is_some(), "these tests need /proc/self/pagemap");
-    let region = Region::reserve(BLOCK, 4, pagemap).unwrap();
-    region.map(0, block(BLOCK)).unwrap();
-    Arc::new(region)
+/// What writes are told by: as the kernel allows best, and by looking at pages.
+fn watches() -> [Arc<Watch>; 2] {
+    let watches = [Watch::open(), Watch::by_pages()];
+    watches.map(|watch| Arc::new(watch.expect("these tests need /proc/self/pagemap")))
+}
+
+/// A region with its first block mapped, for each of them.
+fn regions() -> [Arc<Region>; 2] {
+    watches().map(|watch| {
+        let region = Region::reserve(BLOCK, 4, Some(watch)).unwrap();
+        region.map(0, block(BLOCK)).unwrap();
+        Arc::new(region)
+    })
 }
 
 fn copied(region: &Region, range: Range<usize>) -> Option<Vec<u8>> {
@@ -40,113 +47,121 @@ fn copied(region: &Region, range: Range<usize>) -> Option<Vec<u8>> {
 
 #[test]
 fn a_written_view_leaves_the_cached_bytes_for_the_next() {
-    let region = region();
-    let mut view = region.hand_out(100..9000).unwrap();
-    assert_eq!(view.as_slice(), expected(100..9000));
-    view.as_mut_slice().fill(0xee);
-    drop(view);
-    let again = region.hand_out(100..9000).unwrap();
-    assert_eq!(again.as_slice(), expected(100..9000));
+    for region in regions() {
+        let mut view = region.hand_out(100..9000).unwrap();
+        assert_eq!(view.as_slice(), expected(100..9000));
+        view.as_mut_slice().fill(0xee);
+        drop(view);
+        let again = region.hand_out(100..9000).unwrap();
+        assert_eq!(again.as_slice(), expected(100..9000));
+    }
 }
 
 #[test]
 fn a_range_in_use_is_not_handed_out_again() {
-    let region = region();
-    let first = region.hand_out(0..5000).unwrap();
-    assert!(region.hand_out(4999..6000).is_none());
-    assert!(region.hand_out(0..1).is_none());
-    // Nothing was written, so a copy of it is still the cached bytes.
-    assert_eq!(copied(&region, 0..6000).unwrap(), expected(0..6000));
-    drop(first);
-    assert!(region.hand_out(4999..6000).is_some());
+    for region in regions() {
+        let first = region.hand_out(0..5000).unwrap();
+        assert!(region.hand_out(4999..6000).is_none());
+        assert!(region.hand_out(0..1).is_none());
+        // Nothing was written, so a copy of it is still the cached bytes.
+        assert_eq!(copied(&region, 0..6000).unwrap(), expected(0..6000));
+        drop(first);
+        assert!(region.hand_out(4999..6000).is_some());
+    }
 }
 
 #[test]
 fn a_page_that_a_living_neighbour_wrote_is_neither_dropped_nor_served() {
-    let region = region();
-    let mut left = region.hand_out(0..6000).unwrap();
-    left.as_mut_slice()[5999] = 0xee;
-    // Bytes 6000.. share the written page.
-    assert!(region.hand_out(6000..7000).is_none());
-    assert!(copied(&region, 6000..7000).is_none());
-    assert_eq!(left.as_slice()[5999], 0xee);
-    // Pages further on are untouched.
-    assert!(region.hand_out(8192..9000).is_some());
-    drop(left);
-    assert_eq!(
-        region.hand_out(6000..7000).unwrap().as_slice(),
-        expected(6000..7000)
-    );
+    for region in regions() {
+        let mut left = region.hand_out(0..6000).unwrap();
+        left.as_mut_slice()[5999] = 0xee;
+        // Bytes 6000.. share the written page.
+        assert!(region.hand_out(6000..7000).is_none());
+        assert!(copied(&region, 6000..7000).is_none());
+        assert_eq!(left.as_slice()[5999], 0xee);
+        // Pages further on are untouched.
+        assert!(region.hand_out(8192..9000).is_some());
+        drop(left);
+        assert_eq!(
+            region.hand_out(6000..7000).unwrap().as_slice(),
+            expected(6000..7000)
+        );
+    }
 }
 
 #[test]
 fn a_neighbour_that_outlives_the_writer_keeps_its_bytes() {
-    let region = region();
-    let mut left = region.hand_out(0..6000).unwrap();
-    let right = region.hand_out(6000..7000).unwrap();
-    left.as_mut_slice().fill(0xee);
-    drop(left);
-    assert_eq!(right.as_slice(), expected(6000..7000));
-    // The shared page is written and in use: the left range cannot be told from the writes now.
-    assert!(region.hand_out(0..6000).is_none());
-    drop(right);
-    assert_eq!(region.hand_out(0..6000).unwrap().as_slice(), expected(0..6000));
+    for region in regions() {
+        let mut left = region.hand_out(0..6000).unwrap();
+        let right = region.hand_out(6000..7000).unwrap();
+        left.as_mut_slice().fill(0xee);
+        drop(left);
+        assert_eq!(right.as_slice(), expected(6000..7000));
+        // The shared page is written and in use: the left range cannot be told from the writes now.
+        assert!(region.hand_out(0..6000).is_none());
+        drop(right);
+        assert_eq!(region.hand_out(0..6000).unwrap().as_slice(), expected(0..6000));
+    }
 }
 
 #[test]
 fn elements_that_arrive_on_a_written_page_are_seen() {
-    let pagemap = Pagemap::open().map(Arc::new);
-    let region = Arc::new(Region::reserve(BLOCK, 1, pagemap).unwrap());
-    let fd = block(6000);
-    region.map(0, fd.try_clone().unwrap()).unwrap();
-    let mut first = region.hand_out(0..6000).unwrap();
-    first.as_mut_slice().fill(0xee);
-    fill(&fd, 6000..12000);
-    assert!(region.hand_out(6000..12000).is_none());
-    assert!(copied(&region, 6000..12000).is_none());
-    drop(first);
-    assert_eq!(
-        region.hand_out(6000..12000).unwrap().as_slice(),
-        expected(6000..12000)
-    );
+    for watch in watches() {
+        let region = Arc::new(Region::reserve(BLOCK, 1, Some(watch)).unwrap());
+        let fd = block(6000);
+        region.map(0, fd.try_clone().unwrap()).unwrap();
+        let mut first = region.hand_out(0..6000).unwrap();
+        first.as_mut_slice().fill(0xee);
+        fill(&fd, 6000..12000);
+        assert!(region.hand_out(6000..12000).is_none());
+        assert!(copied(&region, 6000..12000).is_none());
+        drop(first);
+        assert_eq!(
+            region.hand_out(6000..12000).unwrap().as_slice(),
+            expected(6000..12000)
+        );
+    }
 }
 
 #[test]
 fn copies_drop_idle_writes_first() {
-    let region = region();
-    let mut view = region.hand_out(0..BLOCK).unwrap();
-    view.as_mut_slice().fill(0xee);
-    drop(view);
-    assert_eq!(copied(&region, 0..BLOCK).unwrap(), expected(0..BLOCK));
+    for region in regions() {
+        let mut view = region.hand_out(0..BLOCK).unwrap();
+        view.as_mut_slice().fill(0xee);
+        drop(view);
+        assert_eq!(copied(&region, 0..BLOCK).unwrap(), expected(0..BLOCK));
+    }
 }
 
 #[test]
 fn a_run_crosses_blocks() {
-    let region = region();
-    assert!(!region.covers(&(BLOCK - 10..BLOCK + 10)));
-    assert!(region.hand_out(BLOCK - 10..BLOCK + 10).is_none());
-    region.map(1, block(BLOCK)).unwrap();
-    let view = region.hand_out(BLOCK - 10..BLOCK + 10).unwrap();
-    assert_eq!(view.as_slice()[..10], expected(BLOCK - 10..BLOCK));
-    assert_eq!(view.as_slice()[10..], expected(0..10));
+    for region in regions() {
+        assert!(!region.covers(&(BLOCK - 10..BLOCK + 10)));
+        assert!(region.hand_out(BLOCK - 10..BLOCK + 10).is_none());
+        region.map(1, block(BLOCK)).unwrap();
+        let view = region.hand_out(BLOCK - 10..BLOCK + 10).unwrap();
+        assert_eq!(view.as_slice()[..10], expected(BLOCK - 10..BLOCK));
+        assert_eq!(view.as_slice()[10..], expected(0..10));
+    }
 }
 
 #[test]
 fn only_idle_blocks_are_unmapped() {
-    let region = region();
-    let view = region.hand_out(0..10).unwrap();
-    assert!(!region.unmap_if_idle(0));
-    drop(view);
-    assert!(region.unmap_if_idle(0));
-    assert!(region.is_empty());
-    assert!(region.hand_out(0..10).is_none());
-    assert!(copied(&region, 0..10).is_none());
-    region.map(0, block(BLOCK)).unwrap();
-    assert!(region.hand_out(0..10).is_some());
+    for region in regions() {
+        let view = region.hand_out(0..10).unwrap();
+        assert!(!region.unmap_if_idle(0));
+        drop(view);
+        assert!(region.unmap_if_idle(0));
+        assert!(region.is_empty());
+        assert!(region.hand_out(0..10).is_none());
+        assert!(copied(&region, 0..10).is_none());
+        region.map(0, block(BLOCK)).unwrap();
+        assert!(region.hand_out(0..10).is_some());
+    }
 }
 
 #[test]
-fn without_a_pagemap_everything_is_copied() {
+fn where_writes_cannot_be_told_everything_is_copied() {
     let region = Arc::new(Region::reserve(BLOCK, 1, None).unwrap());
     region.map(0, block(BLOCK)).unwrap();
     assert!(region.hand_out(0..10).is_none());
@@ -155,32 +170,48 @@ fn without_a_pagemap_everything_is_copied() {
 
 #[test]
 fn memory_that_could_shrink_or_is_too_small_is_refused() {
-    let region = region();
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let unsealed = memfd_create("block", flags).unwrap();
-    ftruncate(&unsealed, BLOCK as u64).unwrap();
-    assert!(region.map(1, unsealed).is_err());
-    let small = memfd_create("block", flags).unwrap();
-    ftruncate(&small, BLOCK as u64 - 1).unwrap();
-    fcntl_add_seals(&small, SealFlags::SHRINK).unwrap();
-    assert!(region.map(1, small).is_err());
-    assert!(region.map(4, block(BLOCK)).is_err());
+    for region in regions() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let unsealed = memfd_create("block", flags).unwrap();
+        ftruncate(&unsealed, BLOCK as u64).unwrap();
+        assert!(region.map(1, unsealed).is_err());
+        let small = memfd_create("block", flags).unwrap();
+        ftruncate(&small, BLOCK as u64 - 1).unwrap();
+        fcntl_add_seals(&small, SealFlags::SHRINK).unwrap();
+        assert!(region.map(1, small).is_err());
+        assert!(region.map(4, block(BLOCK)).is_err());
+    }
 }
 
 #[test]
 fn a_copy_made_while_a_holder_writes_is_of_cached_bytes_or_none() {
-    let region = region();
-    let cached = expected(0..BLOCK);
-    let mut out = Vec::with_capacity(BLOCK);
-    for _ in 0..1000 {
-        let mut view = region.hand_out(0..BLOCK).unwrap();
-        std::thread::scope(|scope| {
-            // Against the direction of the copy, so that they meet.
-            scope.spawn(|| view.as_mut_slice().chunks_mut(64).rev().for_each(|c| c[0] = 0xee));
-            while region.copy(0..BLOCK, &mut out) {
-                assert!(out == cached);
-                out.clear();
-            }
-        });
+    for region in regions() {
+        let cached = expected(0..BLOCK);
+        let mut out = Vec::with_capacity(BLOCK);
+        for _ in 0..1000 {
+            let mut view = region.hand_out(0..BLOCK).unwrap();
+            std::thread::scope(|scope| {
+                // Against the direction of the copy, so that they meet.
+                scope.spawn(|| view.as_mut_slice().chunks_mut(64).rev().for_each(|c| c[0] = 0xee));
+                while region.copy(0..BLOCK, &mut out) {
+                    assert!(out == cached);
+                    out.clear();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn scattered_writes_are_all_found_and_pages_stay_watched() {
+    for region in regions() {
+        for round in 0..3 {
+            let mut view = region.hand_out(0..BLOCK).unwrap();
+            assert_eq!(view.as_slice(), expected(0..BLOCK), "round {round}");
+            // Every other page, so that no two are told as one run; then by the kernel.
+            view.as_mut_slice().chunks_mut(8192).for_each(|c| c[round] = 0xee);
+            let zeros = std::fs::File::open("/dev/zero").unwrap();
+            rustix::io::read(zeros, &mut view.as_mut_slice()[4096..4099]).unwrap();
+        }
     }
 }
