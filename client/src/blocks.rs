@@ -84,13 +84,13 @@ impl Blocks {
         Ok(from_ssd)
     }
 
-    /// Appends an element's cached bytes from blocks mapped afresh, for when this process wrote to those it has. False if
+    /// Copies an element's cached bytes from blocks mapped afresh, for when this process wrote to those it has. False if
     /// the blocks are gone.
     pub(crate) fn copy_afresh(
         &self,
         data: &Mutex<DataSocket>,
         location: &Location,
-        out: &mut Vec<u8>,
+        out: &mut [u8],
     ) -> Result<bool> {
         let blocks = location.blocks(self.block_bytes);
         let first = blocks.start;

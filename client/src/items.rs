@@ -280,8 +280,11 @@ impl Inner {
         }
         let length = runs.iter().map(|run| run.bytes.len()).sum();
         let gathered = View::gather(length, |out| {
+            let mut rest = out;
             for run in runs {
-                if !self.session.copy(run, out)? {
+                let (one, after) = rest.split_at_mut(run.bytes.len());
+                rest = after;
+                if !self.session.copy(run, one)? {
                     return Ok::<_, Error>(false);
                 }
             }

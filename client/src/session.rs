@@ -180,8 +180,8 @@ impl Session {
         View::gather(location.bytes.len(), |out| self.copy(location, out))
     }
 
-    /// Appends the element's cached bytes; false if its blocks are not mapped or are gone.
-    pub(crate) fn copy(&self, location: &Location, out: &mut Vec<u8>) -> Result<bool> {
+    /// Copies the element's cached bytes to `out`, which is as long; false if its blocks are not mapped or are gone.
+    pub(crate) fn copy(&self, location: &Location, out: &mut [u8]) -> Result<bool> {
         if location.bytes.is_empty() {
             return Ok(true);
         }

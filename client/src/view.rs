@@ -1,9 +1,6 @@
 //! The bytes of an element, or of several side by side.
 
-use crate::raw::{Lent, prefer_huge_pages};
-
-/// Owned bytes start at a multiple of this, which suits every NumPy type and vector unit.
-const ALIGNMENT: usize = 64;
+use crate::raw::{Buffer, Lent};
 
 /// Bytes that belong to the holder: writing to them changes neither the cache nor any other view. Either a range of
 /// mapped cache memory (copy-on-write), which it keeps from being handed out or unmapped while it lives, or a copy.
@@ -11,7 +8,7 @@ pub struct View(Bytes);
 
 enum Bytes {
     Lent(Lent),
-    Owned { buffer: Vec<u8>, start: usize },
+    Owned(Buffer),
 }
 
 impl View {
@@ -19,17 +16,13 @@ impl View {
         View(Bytes::Lent(lent))
     }
 
-    /// A copy of `length` bytes that `fill` appends, or None if it does not.
+    /// A copy of `length` bytes that `fill` writes, all of them, or None if it does not.
     pub(crate) fn gather<E>(
         length: usize,
-        fill: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
+        fill: impl FnOnce(&mut [u8]) -> Result<bool, E>,
     ) -> Result<Option<View>, E> {
-        let mut buffer: Vec<u8> = Vec::with_capacity(length + ALIGNMENT);
-        prefer_huge_pages(&mut buffer);
-        let start = buffer.as_ptr().align_offset(ALIGNMENT);
-        buffer.resize(start, 0);
-        let filled = fill(&mut buffer)? && buffer.len() == start + length;
-        Ok(filled.then_some(View(Bytes::Owned { buffer, start })))
+        let mut buffer = Buffer::new(length);
+        Ok(fill(&mut buffer)?.then_some(View(Bytes::Owned(buffer))))
     }
 
     /// The bytes.
@@ -37,7 +30,7 @@ impl View {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Bytes::Lent(lent) => lent.as_slice(),
-            Bytes::Owned { buffer, start } => &buffer[*start..],
+            Bytes::Owned(buffer) => buffer,
         }
     }
 
@@ -45,7 +38,7 @@ impl View {
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Bytes::Lent(lent) => lent.as_mut_slice(),
-            Bytes::Owned { buffer, start } => &mut buffer[*start..],
+            Bytes::Owned(buffer) => buffer,
         }
     }
 
@@ -54,7 +47,7 @@ impl View {
     pub fn len(&self) -> usize {
         match &self.0 {
             Bytes::Lent(lent) => lent.len(),
-            Bytes::Owned { buffer, start } => buffer.len() - start,
+            Bytes::Owned(buffer) => buffer.len(),
         }
     }
 

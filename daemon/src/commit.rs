@@ -258,6 +258,7 @@ impl Cache {
 
     /// Closes segments that were not appended to for so long. Blocking.
     pub fn close_idle(&self, idle: Duration) {
+        let mut filling = false;
         for collection in self.catalog.all() {
             let now = self.clock.monotonic();
             let mut open = collection.open.lock();
@@ -270,7 +271,12 @@ impl Cache {
                 if let Some(segment) = segment {
                     self.close_segment(&collection, segment);
                 }
+            } else {
+                filling |= open.is_some();
             }
+        }
+        if !filling {
+            self.ram.trim();
         }
     }
 }

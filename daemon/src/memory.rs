@@ -6,10 +6,13 @@ use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},
 };
-use memmap2::{Advice, MmapMut, MmapOptions};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use memmap2::{MmapMut, MmapOptions};
+use parking_lot::Mutex;
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, memfd_create,
+};
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -25,17 +28,37 @@ pub const BLOCK_BYTES: u64 = 4 << 20;
 /// client, keeps its bytes in the RAM budget.
 #[derive(Debug)]
 pub struct Block {
+    /// Opened for reading: whoever gets it can neither write nor map for writing.
     fd: OwnedFd,
     _reservation: Reservation,
 }
 
-/// The daemon's right to fill a block; nobody else ever has it.
+/// The daemon's right to fill a block; nobody else ever has it. What it holds of the block besides is
+/// ordinary memory that was used before: writing that to the block and to the disk costs half of filling
+/// fresh shared memory through a map, where each page is a fault, and of mapping it to read it back.
 #[derive(Debug)]
 pub struct BlockWriter {
     block: Arc<Block>,
-    map: MmapMut,
+    /// The block, opened for writing.
+    fd: OwnedFd,
+    copy: Buffer,
     len: usize,
 }
+
+/// Ordinary memory of one block, page-aligned, back in its pool when dropped.
+#[derive(Debug)]
+struct Buffer {
+    /// None only while it is dropped.
+    memory: Option<(MmapMut, Reservation)>,
+    pool: Arc<BufferPool>,
+}
+
+/// Buffers that wait to be used again.
+#[derive(Debug, Default)]
+pub struct BufferPool(Mutex<Vec<(MmapMut, Reservation)>>);
+
+/// Buffers kept: one is filled while another is written. More are let go, so that an idle daemon is small.
+const BUFFERS_KEPT_MAX: usize = 2;
 
 /// Memory a client writes elements into. The daemon only ever reads it with `pread`, so nothing
 /// a client does to it can fault the daemon.
@@ -81,30 +104,74 @@ fn seal_others(fd: &OwnedFd) -> Result<()> {
 }
 
 impl Block {
-    /// A new block and the right to fill it. Needs a reservation of [`BLOCK_BYTES`].
+    /// A new block and the right to fill it. `reserve` takes bytes from the budget.
     ///
     /// # Errors
-    /// If the system has no memory or descriptors left.
-    pub fn create(reservation: Reservation) -> Result<BlockWriter> {
-        debug_assert_eq!(reservation.bytes(), BLOCK_BYTES);
-        let fd = memfd("prebake-block", BLOCK_BYTES)?;
-        let map = map_writable(&fd)?;
-        // Huge pages where the system grants them on advice: allocating, mapping (here and in every
-        // client), writing out and freeing small ones costs more than filling them. Populating
-        // allocates and maps in one pass; a kernel before 5.14 does the first half.
-        let _ = map.advise(Advice::HugePage);
-        if map.advise(Advice::PopulateWrite).is_err() {
-            allocate(&fd, BLOCK_BYTES)?;
-        }
-        seal_others(&fd)?;
+    /// If the system has no memory or descriptors left; what `reserve` returns.
+    pub fn create(
+        pool: &Arc<BufferPool>,
+        reserve: impl Fn(u64) -> Result<Reservation>,
+    ) -> Result<BlockWriter> {
+        let reservation = reserve(BLOCK_BYTES)?;
+        let copy = pool.take(reserve)?;
+        let writable = memfd("prebake-block", BLOCK_BYTES)?;
+        allocate(&writable, BLOCK_BYTES)?;
+        // Nobody but its owner and root can open it anew for writing, and clients get no way to it but `fd`.
+        let failed =
+            |e: rustix::io::Errno| Error::io("opening shared memory for reading (is /proc there?)", e.into());
+        fchmod(&writable, Mode::RUSR).map_err(failed)?;
+        let again = format!("/proc/self/fd/{}", writable.as_raw_fd());
+        let fd = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let block = Block {
+            fd,
+            _reservation: reservation,
+        };
         Ok(BlockWriter {
-            block: Arc::new(Self {
-                fd,
-                _reservation: reservation,
-            }),
-            map,
+            block: Arc::new(block),
+            fd: writable,
+            copy,
             len: 0,
         })
+    }
+}
+
+impl BufferPool {
+    fn take(self: &Arc<Self>, reserve: impl Fn(u64) -> Result<Reservation>) -> Result<Buffer> {
+        let waiting = self.0.lock().pop();
+        let fresh = || {
+            let reservation = reserve(BLOCK_BYTES)?;
+            let map = MmapMut::map_anon(BLOCK_BYTES as usize);
+            let map = map.map_err(|e| Error::io("allocating a buffer", e))?;
+            Ok((map, reservation))
+        };
+        Ok(Buffer {
+            memory: Some(waiting.map_or_else(fresh, Ok)?),
+            pool: Arc::clone(self),
+        })
+    }
+
+    /// Lets waiting buffers go: nothing was written for a while.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+}
+
+impl Buffer {
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_ref().map_or(&[], |(map, _)| map)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.memory.as_mut().map_or(&mut [], |(map, _)| map)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut waiting = self.pool.0.lock();
+        if waiting.len() < BUFFERS_KEPT_MAX {
+            waiting.extend(self.memory.take());
+        }
     }
 }
 
@@ -127,26 +194,29 @@ impl BlockWriter {
 
     /// Bytes that still fit.
     pub fn room(&self) -> usize {
-        self.map.len() - self.len
+        self.copy.bytes().len() - self.len
     }
 
     /// The filled bytes.
     pub fn filled(&self) -> &[u8] {
-        &self.map[..self.len]
+        &self.copy.bytes()[..self.len]
     }
 
-    /// Lets `fill` write the next `len` bytes; they count only if it succeeds. `len` is at most
+    /// Lets `fill` make the next `len` bytes; they count only if it succeeds. `len` is at most
     /// [`Self::room`].
     ///
     /// # Errors
-    /// What `fill` returns.
-    pub fn append<E>(
-        &mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
+    /// What `fill` returns; if the system has no memory left.
+    pub fn append(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         let end = self.len + len;
-        fill(&mut self.map[self.len..end])?;
+        let bytes = &mut self.copy.bytes_mut()[self.len..end];
+        fill(bytes)?;
+        let mut at = self.len;
+        while at < end {
+            let rest = &self.copy.bytes()[at..end];
+            at += rustix::io::pwrite(&self.fd, rest, at as u64)
+                .map_err(|e| Error::io("writing shared memory", e.into()))?;
+        }
         self.len = end;
         Ok(())
     }
@@ -159,11 +229,10 @@ impl BlockWriter {
     /// Ends writing for good, also for the daemon.
     ///
     /// # Errors
-    /// `block-busy` if the seal is refused, because a client has a page of it pinned: the block must
-    /// then not be served as sealed.
+    /// `block-busy` if the seal is refused, because somebody got hold of a way to write it: the block
+    /// must then not be served as sealed.
     pub fn seal(self) -> Result<Arc<Block>> {
-        drop(self.map);
-        fcntl_add_seals(&self.block.fd, SealFlags::WRITE | SealFlags::SEAL)
+        fcntl_add_seals(&self.fd, SealFlags::WRITE | SealFlags::SEAL)
             .map_err(|e| Error::new(Kind::Exhausted, "block-busy", format!("sealing a block: {e}")))?;
         Ok(self.block)
     }
@@ -261,27 +330,54 @@ mod tests {
 
     #[test]
     fn nobody_else_can_write_a_block_even_while_it_is_filled() {
-        let budget = Budget::new(BLOCK_BYTES, "ram-full");
-        let mut writer = Block::create(budget.reserve(BLOCK_BYTES).unwrap()).unwrap();
-        writer
-            .append(3, |b| {
-                b.copy_from_slice(b"abc");
-                Ok::<_, Error>(())
-            })
-            .unwrap();
+        let budget = Budget::new(2 * BLOCK_BYTES, "ram-full");
+        let pool = Arc::new(BufferPool::default());
+        let mut writer = Block::create(&pool, |bytes| budget.reserve(bytes)).unwrap();
+        let abc = |into: &mut [u8]| {
+            into.copy_from_slice(b"abc");
+            Ok(())
+        };
+        writer.append(3, abc).unwrap();
         let client = rustix::io::dup(writer.block().as_fd()).unwrap();
         assert!(rustix::io::pwrite(&client, b"x", 0).is_err());
         // SAFETY: maps a live descriptor; the map is expected to be refused.
         assert!(unsafe { MmapOptions::new().map_mut(&client) }.is_err());
         assert!(rustix::fs::ftruncate(&client, 0).is_err());
+        let mode = rustix::fs::fstat(&client).unwrap().st_mode;
+        assert_eq!(mode & 0o777, 0o400, "another user cannot open it anew");
 
+        writer.append(3, abc).unwrap();
         let block = writer.seal().unwrap();
-        let mut read = [0; 3];
+        let mut read = [0; 6];
         rustix::io::pread(&client, &mut read, 0).unwrap();
-        assert_eq!(&read, b"abc");
-        assert_eq!(budget.used(), BLOCK_BYTES);
+        assert_eq!(&read, b"abcabc");
+        assert_eq!(budget.used(), 2 * BLOCK_BYTES, "its memory and the buffer kept");
         drop(block);
+        assert_eq!(budget.used(), BLOCK_BYTES);
+        pool.clear();
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_buffer_used_before_shows_nothing_of_what_it_held() {
+        let budget = Budget::new(3 * BLOCK_BYTES, "ram-full");
+        let pool = Arc::new(BufferPool::default());
+        let reserve = |bytes| budget.reserve(bytes);
+        for (len, byte) in [(100, 1), (50, 2)] {
+            let mut writer = Block::create(&pool, reserve).unwrap();
+            writer
+                .append(len, |into| {
+                    into.fill(byte);
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(writer.filled(), vec![byte; len]);
+            let block = writer.seal().unwrap();
+            let mut read = vec![7; 200];
+            rustix::io::pread(block.as_fd(), &mut read, 0).unwrap();
+            assert_eq!(read[..len], vec![byte; len]);
+            assert_eq!(read[len..], vec![0; 200 - len]);
+        }
     }
 
     #[test]

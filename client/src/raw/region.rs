@@ -95,9 +95,6 @@ impl Region {
                 "cannot map a block: {e} (vm.max_map_count may be too low)"
             ))
         })?;
-        // Its page table entries in one go, where the kernel can: 64 faults take several times as long.
-        // SAFETY: reads pages of the map just made; changes no bytes.
-        let _ = unsafe { madvise(self.at(range.start), self.block_bytes, Advice::LinuxPopulateRead) };
         if state.blocks.len() <= block {
             state.blocks.resize(block + 1, Block::Absent);
         }
@@ -124,26 +121,19 @@ impl Region {
         })
     }
 
-    /// Appends the cached bytes of the range. False, and nothing appended, if they cannot be told from a user's writes.
-    pub(crate) fn copy(&self, range: Range<usize>, out: &mut Vec<u8>) -> bool {
+    /// Copies the cached bytes of the range to `out`, which is as long. False if they cannot be told from a user's writes.
+    pub(crate) fn copy(&self, range: Range<usize>, out: &mut [u8]) -> bool {
         let state = self.state.lock();
-        if !self.mapped(&state, &range) || !self.settle(&state, &range) {
+        if out.len() != range.len() || !self.mapped(&state, &range) || !self.settle(&state, &range) {
             return false;
         }
-        let (start, length) = (out.len(), range.len());
-        out.reserve(length);
-        // SAFETY: the range is mapped (and stays so while we hold `state`), the target was just reserved. A holder of a
+        // SAFETY: the range is mapped (and stays so while we hold `state`) and `out`, as long, is the caller's. A holder of a
         // live range may write while we copy; the check below then finds the page written.
         unsafe {
-            let target = out.as_mut_ptr().add(start);
-            ptr::copy_nonoverlapping(self.base.as_ptr().add(range.start), target, length);
-            out.set_len(start + length);
+            let from = self.base.as_ptr().add(range.start);
+            ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
         }
-        if overlaps(&state.live, &self.pages(&range)) && !self.settle(&state, &range) {
-            out.truncate(start);
-            return false;
-        }
-        true
+        !overlaps(&state.live, &self.pages(&range)) || self.settle(&state, &range)
     }
 
     /// Unmaps a block unless someone holds bytes of it. True if it is not mapped any more.

@@ -9,7 +9,7 @@
 use crate::{
     budget::{Budget, Reservation},
     error::Result,
-    memory::{BLOCK_BYTES, Block, BlockWriter, Doorbell, Staging},
+    memory::{BLOCK_BYTES, Block, BlockWriter, BufferPool, Doorbell, Staging},
     segment::{BlockId, SegmentId},
 };
 use moka::{notification::RemovalCause, sync::Cache};
@@ -29,6 +29,7 @@ const PASS_THROUGH_BLOCKS_MIN: u64 = 6;
 pub struct RamTier {
     blocks: Cache<BlockId, Arc<Block>>,
     budget: Arc<Budget>,
+    buffers: Arc<BufferPool>,
     doorbell: Arc<Doorbell>,
     evictions: Arc<AtomicU64>,
 }
@@ -59,6 +60,7 @@ impl RamTier {
         Ok(Self {
             blocks,
             budget: Budget::new(bytes_max, "ram-full"),
+            buffers: Arc::default(),
             doorbell,
             evictions,
         })
@@ -69,7 +71,7 @@ impl RamTier {
     /// # Errors
     /// `ram-full`: the caller goes without.
     pub fn allocate(&self) -> Result<BlockWriter> {
-        Block::create(self.reserve(BLOCK_BYTES)?)
+        Block::create(&self.buffers, |bytes| self.reserve(bytes))
     }
 
     /// Memory for a client to write elements into.
@@ -78,6 +80,11 @@ impl RamTier {
     /// `ram-full`: the client goes without.
     pub fn stage(&self, bytes: u64) -> Result<Staging> {
         Staging::create(self.reserve(bytes)?)
+    }
+
+    /// Lets go of memory that only waits for the next block to be filled.
+    pub fn trim(&self) {
+        self.buffers.clear();
     }
 
     /// A block, if it is here.
