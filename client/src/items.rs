@@ -184,6 +184,14 @@ impl Items {
         }))
     }
 
+    /// Those of the items of which it is not known where their elements lie.
+    #[must_use]
+    pub fn missing(&self, indices: &[usize]) -> Vec<usize> {
+        let state = self.0.state.lock();
+        let unknown = |i: &usize| state.found.get(*i).is_none_or(Option::is_none);
+        indices.iter().copied().filter(unknown).collect()
+    }
+
     /// Checks the inputs of all items known so far against the file system; how many changed. To be called at the start
     /// of an epoch.
     ///

@@ -51,6 +51,7 @@ fn edits_of_views_are_never_seen_again() {
     ensure(&items, &data, &all(&items));
     let expected: Vec<u8> = (0..60).flat_map(|i| data.element(i)).collect();
     let kept = items.get(7, false).unwrap().map(|(mut view, _)| {
+        assert!(view.is_mapped());
         view.as_mut_slice().fill(0xee);
         view
     });

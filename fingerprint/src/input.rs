@@ -6,8 +6,9 @@
 use crate::{Digest, digest::Context};
 use std::io::{self, Read};
 
-/// Bytes read at a time: enough for BLAKE3 to hash 16 chunks side by side, several times over.
-const READ_BYTES: usize = 128 << 10;
+/// Bytes read at a time: enough for BLAKE3 to hash 16 chunks of 1 KiB side by side, several times over, and few enough for
+/// the stack. A buffer of an allocator's own making costs as much as hashing a small file.
+const READ_BYTES: usize = 64 << 10;
 
 /// Digest of everything `reader` yields.
 ///
@@ -15,7 +16,7 @@ const READ_BYTES: usize = 128 << 10;
 /// What reading says; interrupted reads are tried again.
 pub fn content(mut reader: impl Read) -> io::Result<Digest> {
     let mut hasher = Context::Content.hasher();
-    let mut buffer = vec![0; READ_BYTES];
+    let mut buffer = [0; READ_BYTES];
     loop {
         match fill(&mut reader, &mut buffer)? {
             0 => return Ok(hasher.finalize().into()),

@@ -174,8 +174,9 @@ class Fill:
     def ensure(self, wanted: Sequence[int], ahead: Ahead, read_back: bool = False) -> dict[int, Any]:
         """Makes wanted items readable, or returns their values if they were computed here.
 
-        With `read_back` the caller will read those too if it can. What is neither when it returns is the
-        caller's to compute: there is no daemon to share it with.
+        With `read_back` those that can be read are not returned: holding on to a batch of them costs as much
+        as reading it back. What is neither when it returns is the caller's to compute: there is no daemon to
+        share it with.
         """
         mine: dict[int, Any] = {}
         missing = list(wanted)
@@ -190,20 +191,19 @@ class Fill:
                 _job.failed(error)
                 break
             if not granted and not bypass:
-                self._mark(missing)
-                return mine
+                for i in missing:
+                    self.seen[i] = 1
+                break
             self._run(items, granted, missing, mine, read_back)
+            if read_back:
+                mine = {i: mine[i] for i in items.missing(list(mine))}
             for i, why in bypass.items():
+                self.seen[i] = 1
                 mine[i] = self._compute(i)
                 # Only now: of a file that is missing the user's own error tells better.
                 warn_once("bypass", f"not cached: {why}")
             missing = [i for i in missing if i not in mine]
-        self._mark(mine)
         return mine
-
-    def _mark(self, indices: Any) -> None:
-        for i in indices:
-            self.seen[i] = 1
 
     def _leases(self) -> int:
         return max(1, min(LEASES_MAX, int(LEASE_NS / self._cost_ns))) if self._cost_ns else 1

@@ -124,8 +124,9 @@ class Dataset:
         self._cut = next(
             (i for i, each in enumerate(self.transforms) if is_random(each)), len(self.transforms)
         )
-        self._graph: str | None = None
-        #: What the transforms held when they were last described.
+        #: What the transforms were when the collection was opened; None while it is not.
+        self._digests: list[bytes] | None = None
+        #: What they held when that was last seen to be so.
         self._held: list[Any] = []
         return Fill(self._open, self._deterministic, len(self.files), self._unchanged)
 
@@ -192,31 +193,31 @@ class Dataset:
         return True
 
     def _unchanged(self, closely: bool) -> bool:
-        described = self._graph
-        if described is None:
+        if self._digests is None:
             return True
-        held = snapshot.take(self.transforms[: self._cut])
+        held = snapshot.take(self._shared())
         if not closely and snapshot.same(held, self._held):
             return True
-        if self._describe() != described:
-            return False
-        self._held = held
-        return True
-
-    def _describe(self) -> str:
         try:
-            return graph.of_files(self.transforms[: self._cut], self._path_ignored)
-        except Exception as error:
-            return f"refused: {error}"
+            unchanged = graph.digests(self._shared()) == self._digests
+        except Exception:
+            # It cannot be known any more; opening the collection anew says why.
+            return False
+        if unchanged:
+            self._held = held
+        return unchanged
+
+    def _shared(self) -> list[Transform]:
+        """The transforms whose results are shared."""
+        return self.transforms[: self._cut]
 
     def _open(self, job: Any) -> Any:
-        self._graph = None
+        self._digests = None
         if not self._cut:
             raise Refused("random", "every transform is random, so nothing can be shared")
-        held = snapshot.take(self.transforms[: self._cut])
-        described = graph.of_files(self.transforms[: self._cut], self._path_ignored)
-        collection = job.plan(described)
-        self._graph, self._held = described, held
+        held, digests = snapshot.take(self._shared()), graph.digests(self._shared())
+        collection = job.plan(graph.of_files(self._shared(), self._path_ignored))
+        self._held, self._digests = held, digests
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -238,7 +239,7 @@ class Dataset:
 
     def _deterministic(self, i: int) -> Any:
         value: Any = self.files[i]
-        for transform in self.transforms[: self._cut]:
+        for transform in self._shared():
             value = transform(value)
         return value
 
@@ -258,7 +259,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         # Native handles belong to one process.
-        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_graph", "_held")}
+        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_digests", "_held")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -99,6 +99,12 @@ impl Items {
         Ok(batch.map(|b| (View::new(b.bytes), b.layout.to_string(), b.count)))
     }
 
+    /// Those of the items of which it is not known where their elements lie.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
+    fn missing(&self, py: Python<'_>, indices: Vec<usize>) -> Vec<usize> {
+        py.detach(|| self.0.missing(&indices))
+    }
+
     /// Checks all known inputs against the file system; how many changed.
     fn validate(&self, py: Python<'_>) -> PyResult<usize> {
         py.detach(|| self.0.validate()).map_err(raise)

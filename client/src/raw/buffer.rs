@@ -17,8 +17,8 @@ static SPARE: Mutex<Vec<Vec<Line>>> = Mutex::new(Vec::new());
 /// second loop or size.
 const SPARE_MAX: usize = 2;
 
-/// The allocator keeps smaller ones itself.
-const SPARE_BYTES_MIN: usize = 1 << 20;
+/// The allocator keeps smaller ones itself (M_MMAP_THRESHOLD of glibc).
+const SPARE_BYTES_MIN: usize = 128 << 10;
 
 /// Larger ones are not worth their memory while they wait.
 const SPARE_BYTES_MAX: usize = 64 << 20;

@@ -1,7 +1,7 @@
 //! One segment's blocks, mapped side by side in this process.
 
 use super::check_sealed;
-use super::watch::Watch;
+use super::watch::{PageSet, Watch};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -34,6 +34,8 @@ pub(crate) struct Region {
 #[derive(Default)]
 struct State {
     blocks: Vec<Block>,
+    /// Pages that were handed out while their block was not watched. No other page of such a block can have been written.
+    handed: PageSet,
     /// Start to end of ranges that someone holds; disjoint.
     live: BTreeMap<usize, usize>,
 }
@@ -41,9 +43,8 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     Absent,
-    /// Nothing of it was ever handed out, so no page of it can have been written.
     Mapped,
-    /// Watched since before the first byte of it was handed out.
+    /// The kernel marks what is written.
     Watched,
 }
 
@@ -99,6 +100,7 @@ impl Region {
             state.blocks.resize(block + 1, Block::Absent);
         }
         state.blocks[block] = Block::Mapped;
+        state.handed.grow(range.end / self.page_bytes);
         Ok(())
     }
 
@@ -111,9 +113,13 @@ impl Region {
     pub(crate) fn hand_out(self: &Arc<Self>, range: Range<usize>) -> Option<Lent> {
         let mut state = self.state.lock();
         let usable = !range.is_empty() && self.mapped(&state, &range) && !overlaps(&state.live, &range);
-        if !usable || !self.watch(&mut state, &range) || !self.settle(&state, &range) {
+        if self.watch.is_none() || !usable || !self.settle(&mut state, &range) {
             return None;
         }
+        let pages = self.pages(&range);
+        state
+            .handed
+            .insert(pages.start / self.page_bytes..pages.end / self.page_bytes);
         state.live.insert(range.start, range.end);
         Some(Lent {
             region: Arc::clone(self),
@@ -123,8 +129,8 @@ impl Region {
 
     /// Copies the cached bytes of the range to `out`, which is as long. False if they cannot be told from a user's writes.
     pub(crate) fn copy(&self, range: Range<usize>, out: &mut [u8]) -> bool {
-        let state = self.state.lock();
-        if out.len() != range.len() || !self.mapped(&state, &range) || !self.settle(&state, &range) {
+        let mut state = self.state.lock();
+        if out.len() != range.len() || !self.mapped(&state, &range) || !self.settle(&mut state, &range) {
             return false;
         }
         // SAFETY: the range is mapped (and stays so while we hold `state`) and `out`, as long, is the caller's. A holder of a
@@ -133,7 +139,7 @@ impl Region {
             let from = self.base.as_ptr().add(range.start);
             ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
         }
-        !overlaps(&state.live, &self.pages(&range)) || self.settle(&state, &range)
+        !overlaps(&state.live, &self.pages(&range)) || self.settle(&mut state, &range)
     }
 
     /// Unmaps a block unless someone holds bytes of it. True if it is not mapped any more.
@@ -155,6 +161,9 @@ impl Region {
             return false;
         }
         state.blocks[block] = Block::Absent;
+        state
+            .handed
+            .remove(range.start / self.page_bytes..range.end / self.page_bytes);
         true
     }
 
@@ -163,47 +172,68 @@ impl Region {
         self.state.lock().blocks.iter().all(|b| *b == Block::Absent)
     }
 
-    /// Begins to watch the blocks of a range. False if it cannot be told what is written to them.
-    fn watch(&self, state: &mut State, range: &Range<usize>) -> bool {
-        let Some(watch) = &self.watch else {
-            return false;
-        };
-        for block in self.blocks(range) {
-            if state.blocks[block] == Block::Mapped {
-                let bytes = block * self.block_bytes..(block + 1) * self.block_bytes;
-                if watch.begin(&self.addresses(&bytes)).is_err() {
-                    return false;
-                }
-                state.blocks[block] = Block::Watched;
+    /// Brings written pages back to the cached bytes. False if a live range touches one, or the kernel does not tell.
+    fn settle(&self, state: &mut State, range: &Range<usize>) -> bool {
+        let pages = self.pages(range);
+        self.blocks(range).all(|block| {
+            let start = pages.start.max(block * self.block_bytes);
+            let end = pages.end.min((block + 1) * self.block_bytes);
+            self.settle_part(state, block, &(start..end))
+        })
+    }
+
+    /// The same for pages of one block.
+    fn settle_part(&self, state: &mut State, block: usize, part: &Range<usize>) -> bool {
+        if state.block(block) == Block::Mapped {
+            let Some(handed) = self.handed(state, part) else {
+                return true;
+            };
+            // Most of it was read before: it is likely to be read on, and so the rest of its block.
+            let again = 2 * handed.len() >= part.len();
+            if !again || !self.begin_watch(state, block) {
+                return self.settle_pages(state, &handed, false);
             }
         }
-        true
+        self.settle_pages(state, part, true)
     }
 
-    /// Brings written pages back to the cached bytes. False if a live range touches one, or the kernel does not tell.
-    fn settle(&self, state: &State, range: &Range<usize>) -> bool {
-        let pages = self.pages(range);
-        self.blocks(range)
-            .filter(|block| state.block(*block) == Block::Watched)
-            .all(|block| {
-                let start = pages.start.max(block * self.block_bytes);
-                let end = pages.end.min((block + 1) * self.block_bytes);
-                self.settle_pages(state, &(start..end))
-            })
+    /// False if it cannot be watched now: one of its pages is written and in use, or the kernel does not.
+    fn begin_watch(&self, state: &mut State, block: usize) -> bool {
+        let bytes = block * self.block_bytes..(block + 1) * self.block_bytes;
+        let handed = self.handed(state, &bytes);
+        let settled = handed.is_none_or(|handed| self.settle_pages(state, &handed, false));
+        let watch = self.watch.as_ref().filter(|_| settled);
+        let begun = watch.is_some_and(|watch| watch.begin(&self.addresses(&bytes)).is_ok());
+        if begun {
+            state.blocks[block] = Block::Watched;
+        }
+        begun
     }
 
-    fn settle_pages(&self, state: &State, pages: &Range<usize>) -> bool {
+    fn settle_pages(&self, state: &State, pages: &Range<usize>, watched: bool) -> bool {
         let Some(watch) = &self.watch else {
             return false;
         };
-        let Ok(written) = watch.written(&self.addresses(pages)) else {
-            return false;
+        let addresses = self.addresses(pages);
+        let written = match watched {
+            true => watch.written(&addresses),
+            false => watch.look(&addresses),
         };
-        written.into_iter().all(|addresses| {
-            let base = self.base.as_ptr().addr();
-            let bytes = addresses.start - base..addresses.end - base;
-            !overlaps(&state.live, &bytes) && self.discard(&bytes) && watch.again(&addresses).is_ok()
+        written.is_ok_and(|written| {
+            written.into_iter().all(|addresses| {
+                let base = self.base.as_ptr().addr();
+                let bytes = addresses.start - base..addresses.end - base;
+                let dropped = !overlaps(&state.live, &bytes) && self.discard(&bytes);
+                dropped && (!watched || watch.again(&addresses).is_ok())
+            })
         })
+    }
+
+    /// The smallest range that holds all pages of `bytes` that were handed out.
+    fn handed(&self, state: &State, bytes: &Range<usize>) -> Option<Range<usize>> {
+        let pages = bytes.start / self.page_bytes..bytes.end / self.page_bytes;
+        let span = state.handed.span(pages)?;
+        Some(span.start * self.page_bytes..span.end * self.page_bytes)
     }
 
     fn discard(&self, bytes: &Range<usize>) -> bool {

@@ -25,7 +25,7 @@ fn expected(range: Range<usize>) -> Vec<u8> {
 
 /// What writes are told by: as the kernel allows best, and by looking at pages.
 fn watches() -> [Arc<Watch>; 2] {
-    let watches = [Watch::open(), Watch::by_pages()];
+    let watches = [Watch::open(), Watch::by_looking()];
     watches.map(|watch| Arc::new(watch.expect("these tests need /proc/self/pagemap")))
 }
 
