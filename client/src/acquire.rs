@@ -9,6 +9,7 @@ use crate::session::ITEMS_MAX;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{self, AcquireRequest, AcquireResponse, answer};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::thread;
 use std::time::Duration;
 
 /// One wait inside the daemon. Short, so that Ctrl-C is seen soon.
@@ -20,13 +21,20 @@ const WINDOW_MIN: usize = 32;
 /// Items located in one request while all is there. More would keep the first batch waiting.
 const WARM_WINDOW: usize = 1024;
 
+/// What the items of one request may take on the wire: below the 4 MiB that gRPC servers accept by default. A name is at most
+/// 4 KiB long (PATH_MAX).
+const REQUEST_BYTES_MAX: usize = 3 << 20;
+
+/// Of an item besides its name: fingerprint, tags and lengths.
+const ITEM_BYTES: usize = 48;
+
 /// So often in a row may a located element turn out to be gone before it is computed without storing.
 const LOST_MAX: usize = 3;
 
 /// What a caller has to do to get on.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Acquired {
-    /// Items leased to it now: to be computed and put, or released. Wanted ones first.
+    /// Items leased to it now: to be computed and put, or released, by this thread. Wanted ones first.
     pub compute: Vec<usize>,
     /// Wanted items to compute without storing, and why.
     pub bypass: BTreeMap<usize, String>,
@@ -125,8 +133,13 @@ impl Inner {
             let wait = Duration::from_millis(question.request.wait_ms.into());
             let request = question.request.clone();
             let call = async |mut c: v1::cache_client::CacheClient<_>| c.acquire(request).await;
-            let answer = self.session.call(wait + DEADLINE, call)?;
-            waiting = search.learn(&question, answer, &mut self.state.lock())?;
+            let answer = self.session.call(wait + DEADLINE, call);
+            let learned = answer.and_then(|a| search.learn(&question, a, &mut self.state.lock()));
+            if learned.is_err() {
+                // What was granted is not known: nobody may wait for it.
+                let _ = self.give_back(question.fingerprints);
+            }
+            waiting = learned?;
             self.give_back(std::mem::take(&mut search.stale))?;
             asked = true;
             search.window = search.window.saturating_mul(2);
@@ -170,7 +183,8 @@ impl Inner {
         wanted.retain(|i| state.found[*i].is_none() && !search.done.bypass.contains_key(i));
         // One that another thread found missing meanwhile has none; the next call will say why.
         wanted.retain(|i| state.inputs.fingerprint(*i).is_some());
-        wanted.truncate(ITEMS_MAX);
+        let mut room = REQUEST_BYTES_MAX;
+        wanted.truncate(state.fitting(&wanted, &mut room));
         let window = search.window.min(ITEMS_MAX);
         let asked: HashSet<usize> = wanted.iter().copied().collect();
         let unknown = search
@@ -179,6 +193,7 @@ impl Inner {
             .copied()
             .filter(|i| state.found[*i].is_none() && !state.leases.contains_key(i) && !asked.contains(i));
         let mut ahead: Vec<usize> = unknown.take(window).collect();
+        ahead.truncate(state.fitting(&ahead, &mut room));
         let whole = ahead.len() < window || window == ITEMS_MAX;
         // Inputs of later items are looked at when their turn comes; here only the first time.
         let new = ahead.iter().copied();
@@ -251,12 +266,13 @@ impl Search<'_> {
                 Some(answer::Kind::Granted(token)) => {
                     state.held.remove(&i);
                     let lease = Lease {
+                        thread: thread::current().id(),
                         token: *token,
                         fingerprint,
                         stamp,
                         wanted,
                     };
-                    state.leases.insert(i, lease);
+                    self.stale.extend(state.keep(i, lease));
                     self.done.compute.push(i);
                 }
                 Some(answer::Kind::Held(_)) => {
@@ -278,6 +294,17 @@ impl Search<'_> {
 }
 
 impl State {
+    /// How many of the items, from the first, fit a request that has `room` bytes left, which they take.
+    fn fitting(&self, items: &[usize], room: &mut usize) -> usize {
+        let fit = items.iter().take(ITEMS_MAX).take_while(|i| {
+            let bytes = self.inputs.name(**i).len() + ITEM_BYTES;
+            let fits = bytes <= *room;
+            *room -= if fits { bytes } else { 0 };
+            fits
+        });
+        fit.count()
+    }
+
     fn locate(&mut self, i: usize, hit: &v1::Location, layouts: &[String]) -> Result<()> {
         let text = layouts.get(hit.layout as usize);
         let text = text.ok_or_else(|| Error::protocol("an element without a layout"))?;

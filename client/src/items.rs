@@ -12,6 +12,7 @@ use prebake_fingerprint::Digest;
 use prebake_proto::v1;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 /// Items that a job reads, each the input of one element. See [`Items::get`] for the warm path, [`Items::acquire`] for
 /// the rest. Handles may be shared between threads.
@@ -30,7 +31,8 @@ pub(crate) struct State {
     pub(crate) inputs: Inputs,
     pub(crate) found: Vec<Option<Found>>,
     pub(crate) layouts: Vec<Arc<str>>,
-    pub(crate) leases: HashMap<usize, Lease>,
+    /// At most one for each thread that computes an item.
+    pub(crate) leases: HashMap<usize, Vec<Lease>>,
     /// Items that another job was computing when last asked for.
     pub(crate) held: HashSet<usize>,
     /// All that was asked for lately was there: later items are located along with the wanted ones.
@@ -48,6 +50,9 @@ pub(crate) struct Found {
 
 /// The right to compute an item.
 pub(crate) struct Lease {
+    /// Whose value may be put under it: another thread may have asked for the item after its input changed, and what is
+    /// computed here then is of the input as it was.
+    pub(crate) thread: ThreadId,
     pub(crate) token: u64,
     pub(crate) fingerprint: Digest,
     /// The input as it was before the element was computed.
@@ -234,8 +239,9 @@ impl Drop for Items {
     fn drop(&mut self) {
         if self.0.session.is_here() {
             let _ = self.commit();
-            let leased: Vec<usize> = self.0.state.lock().leases.keys().copied().collect();
-            let _ = self.release(&leased);
+            let leases = std::mem::take(&mut self.0.state.lock().leases);
+            let fingerprints = leases.into_values().flatten().map(|lease| lease.fingerprint);
+            let _ = self.0.give_back(fingerprints.collect());
             self.report();
         }
     }
@@ -252,6 +258,28 @@ impl State {
             }
         }
         answers
+    }
+
+    /// Keeps a lease for this thread; the one it had on the item before, if that was on another input.
+    pub(crate) fn keep(&mut self, i: usize, lease: Lease) -> Option<Digest> {
+        let before = self
+            .take_lease(i)
+            .filter(|old| old.fingerprint != lease.fingerprint);
+        self.leases.entry(i).or_default().push(lease);
+        before.map(|old| old.fingerprint)
+    }
+
+    /// Ends this thread's lease on an item.
+    pub(crate) fn take_lease(&mut self, i: usize) -> Option<Lease> {
+        let held = self.leases.get_mut(&i)?;
+        let place = held
+            .iter()
+            .position(|lease| lease.thread == thread::current().id())?;
+        let lease = held.swap_remove(place);
+        if held.is_empty() {
+            self.leases.remove(&i);
+        }
+        Some(lease)
     }
 
     /// The place of a layout among those seen.

@@ -21,7 +21,7 @@ pub struct Made {
 }
 
 impl Items {
-    /// Hands over the element of item `i`, under the lease that [`Items::acquire`] gave: its parts are copied side by side
+    /// Hands over the element of item `i`, under the lease that [`Items::acquire`] gave this thread: its parts are copied side by side
     /// into staging memory, so the caller may change its buffers afterwards. False if it is not stored: there is no
     /// lease, its input was written since it was fingerprinted, or it or its layout is too large. The lease is over in any case.
     ///
@@ -31,7 +31,7 @@ impl Items {
         let inner = &self.0;
         inner.session.check()?;
         let mut state = inner.state.lock();
-        let Some(lease) = state.leases.remove(&i) else {
+        let Some(lease) = state.take_lease(i) else {
             return Ok(false);
         };
         // The value may be of the file as it is now, or was in between: it must not be stored as of the file that was. The
@@ -103,7 +103,7 @@ impl Items {
         self.0.session.check()?;
         let fingerprints = {
             let mut state = self.0.state.lock();
-            let ended = items.iter().filter_map(|i| state.leases.remove(i));
+            let ended = items.iter().filter_map(|i| state.take_lease(*i));
             ended.map(|lease| lease.fingerprint).collect()
         };
         self.0.give_back(fingerprints)

@@ -193,6 +193,61 @@ fn a_put_of_a_file_that_was_written_anew_with_the_same_bytes_is_dropped() {
 }
 
 #[test]
+fn a_value_is_put_only_under_the_lease_of_the_thread_that_made_it() {
+    let daemon = Daemon::start(&[]);
+    let data = data(1);
+    let items = data.items(&daemon.job("job"));
+    items.acquire(&[0], &[], 1, &mut patience()).unwrap();
+    fs::write(&data.1[0], "77").unwrap();
+    std::thread::scope(|scope| {
+        let (leased, other) = std::sync::mpsc::channel();
+        let (goes_on, wait) = std::sync::mpsc::channel();
+        let (items, data) = (&items, &data);
+        scope.spawn(move || {
+            let acquired = items.acquire(&[0], &[], 1, &mut patience()).unwrap();
+            assert_eq!(acquired.compute, [0], "of the new file");
+            leased.send(()).unwrap();
+            wait.recv().unwrap();
+            fill(items, data, &[0]);
+        });
+        other.recv().unwrap();
+        assert!(!items.put(0, "layout", &[b"old"], Made::default()).unwrap());
+        goes_on.send(()).unwrap();
+    });
+    ensure(&items, &data, &[0]);
+    assert_eq!(
+        items.get(0, false).unwrap().unwrap().0.as_slice(),
+        data.element(0)
+    );
+}
+
+#[test]
+fn more_names_than_a_message_holds_are_asked_for_in_parts() {
+    let daemon = Daemon::start(&[]);
+    let temp = tempfile::tempdir().unwrap();
+    let deep = ["d".repeat(250), "e".repeat(250), "f".repeat(250)]
+        .iter()
+        .fold(temp.path().to_owned(), |path, part| path.join(part));
+    fs::create_dir_all(&deep).unwrap();
+    let paths: Vec<_> = (0..4200).map(|i| deep.join(format!("{i:0>250}"))).collect();
+    paths.iter().for_each(|path| fs::write(path, "one").unwrap());
+    let planned = daemon.job("job").plan(graph("1")).unwrap();
+    let items = planned.files(temp.path(), paths).unwrap();
+    let mut wanted = all(&items);
+    while !wanted.is_empty() {
+        let acquired = items
+            .acquire(&wanted, &[], wanted.len(), &mut patience())
+            .unwrap();
+        assert!(acquired.bypass.is_empty());
+        for i in &acquired.compute {
+            assert!(items.put(*i, "layout", &[b"x"], Made::default()).unwrap());
+        }
+        items.commit().unwrap();
+        wanted = items.missing(&wanted);
+    }
+}
+
+#[test]
 fn an_answer_for_a_file_that_was_edited_meanwhile_is_not_taken() {
     let daemon = Daemon::start(&[]);
     let data = data(1);
@@ -206,7 +261,9 @@ fn an_answer_for_a_file_that_was_edited_meanwhile_is_not_taken() {
                 let _ = asks.send(());
                 patience()
             };
-            b.acquire(&[0], &[], 1, interrupted).unwrap()
+            let leased = b.acquire(&[0], &[], 1, interrupted).unwrap();
+            assert_eq!(leased.compute, [0]);
+            fill(&b, &data, &[0]);
         });
         // b's request waits in the daemon when a's element of the old file comes.
         asked.recv().unwrap();
@@ -217,9 +274,8 @@ fn an_answer_for_a_file_that_was_edited_meanwhile_is_not_taken() {
         fs::write(&data.1[0], "77").unwrap();
         assert_eq!(b.validate().unwrap(), 1);
         a.commit().unwrap();
-        assert_eq!(waits.join().unwrap().compute, [0]);
+        waits.join().unwrap();
     });
-    fill(&b, &data, &[0]);
     ensure(&b, &data, &[0]);
     assert_eq!(b.get(0, true).unwrap().unwrap().0.as_slice(), data.element(0));
 }
