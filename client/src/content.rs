@@ -4,7 +4,8 @@ use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat, statfs};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -107,8 +108,11 @@ pub(crate) fn contents<'a>(
         .iter()
         .map(|o| o.as_ref().err().map(|e| Err(e.clone())))
         .collect();
+    let mut devices = HashMap::new();
+    let mut is_image =
+        |i: usize, stat: &FileStat| *devices.entry(stat.device).or_insert_with(|| is_image(paths[i]));
     loop {
-        recall(&observed, &mut contents, memo, now);
+        recall(&observed, &mut contents, memo, now, &mut is_image);
         let unknown: Vec<usize> = (0..paths.len()).filter(|i| contents[*i].is_none()).collect();
         let Some(next) = unknown.chunks(READ_MAX).next() else {
             break;
@@ -118,6 +122,7 @@ pub(crate) fn contents<'a>(
             let content = read(paths[i], clock);
             if let Ok(content) = content.as_ref().map_err(|_| ())
                 && !content.racy
+                && !is_image(i, &content.stat)
             {
                 learned.push((content.stat, content.digest));
             }
@@ -140,13 +145,13 @@ fn recall(
     contents: &mut [Option<Result<Content>>],
     memo: &dyn Memo,
     now: i64,
+    mut is_image: impl FnMut(usize, &FileStat) -> bool,
 ) {
-    let unknown = observed
-        .iter()
-        .zip(contents)
-        .filter(|(_, content)| content.is_none());
-    let settled = unknown.filter_map(|(stat, content)| Some((*stat.as_ref().ok()?, content)));
-    let settled: Vec<_> = settled.filter(|(stat, _)| !is_racy(stat, now)).collect();
+    let unknown = observed.iter().zip(contents).enumerate();
+    let unknown = unknown.filter(|(_, (_, content))| content.is_none());
+    let settled = unknown.filter_map(|(i, (stat, content))| Some((i, *stat.as_ref().ok()?, content)));
+    let settled = settled.filter(|(i, stat, _)| !is_racy(stat, now) && !is_image(*i, stat));
+    let settled: Vec<_> = settled.map(|(_, stat, content)| (stat, content)).collect();
     let stats: Vec<FileStat> = settled.iter().map(|(stat, _)| *stat).collect();
     if stats.is_empty() {
         return;
@@ -160,6 +165,21 @@ fn recall(
             })
         });
     }
+}
+
+/// File systems that are made as one image, whose files keep the times and numbers they had in it: `f_type` in statfs(2).
+const IMAGES: [u64; 5] = [
+    0x7371_7368, // squashfs
+    0xe0f5_e1e2, // erofs
+    0x28cd_3d45, // cramfs
+    0x7275,      // romfs
+    0x9660,      // iso9660
+];
+
+/// Whether a file's stat says nothing to other jobs: of two images, mounted one after the other, files of other content may
+/// have the same one.
+fn is_image(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| IMAGES.contains(&(found.f_type as u64)))
 }
 
 /// Reads a file, and again while it changes underneath.

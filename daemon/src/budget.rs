@@ -43,6 +43,14 @@ impl Budget {
         })
     }
 
+    /// A reservation of nothing, to grow.
+    pub fn nothing(self: &Arc<Self>) -> Reservation {
+        Reservation {
+            budget: Arc::clone(self),
+            bytes: 0,
+        }
+    }
+
     /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)

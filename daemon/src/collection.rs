@@ -20,6 +20,9 @@ use tokio::sync::Notify;
 /// How many changed items `status` names.
 const CHANGED_ITEMS_MAX: usize = 16;
 
+/// Ghosts of a collection, which explain misses. Past so many, or a quarter of its entries, all are forgotten.
+pub const GHOSTS_MAX: usize = 100_000;
+
 /// Who may serve each other's entries. Today: one user, as the kernel names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Domain(pub String);
@@ -108,6 +111,8 @@ struct State {
     /// Segments whose rows are in `slots`.
     entered: HashSet<SegmentId>,
     slots: HashMap<Tag, Slot>,
+    /// Slots that were no ghosts when they were last looked through.
+    lived: usize,
     /// Hash of an item's name -> tag of its last fingerprint, to tell a change from a new item.
     names: HashMap<u64, Tag>,
     leases: LeaseTable,
@@ -204,6 +209,7 @@ impl Collection {
     pub fn acquire(&self, request: &Request<'_>, ssd: &SsdTier, clock: &dyn Clock) -> Answers {
         let now = clock.monotonic();
         let mut state = self.state.lock();
+        state.forget_ghosts(ssd);
         let mut grants = Grants {
             left: request.leases_max,
             made: 0,
@@ -357,6 +363,19 @@ impl State {
         }
         self.rows += table.len() as u64;
         self.cpu_ns += table.cpu_ns();
+    }
+
+    /// Forgets entries whose segments are gone, if there may be too many.
+    fn forget_ghosts(&mut self, ssd: &SsdTier) {
+        // Seldom enough that it costs little for each entry made.
+        if self.slots.len() <= self.lived + GHOSTS_MAX.max(self.lived / 4) {
+            return;
+        }
+        self.entered.retain(|segment| ssd.get(*segment).is_some());
+        let (slots, names, entered) = (&mut self.slots, &mut self.names, &self.entered);
+        slots.retain(|_, slot| entered.contains(&slot.segment));
+        names.retain(|_, tag| slots.contains_key(tag));
+        self.lived = self.slots.len();
     }
 
     fn locate(&self, entry: &Digest, ssd: &SsdTier) -> Option<Location> {

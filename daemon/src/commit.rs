@@ -21,6 +21,9 @@ use std::{
 /// enough to be a unit of eviction.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
+/// Rows at which it is closed too: elements of a few bytes would else make a table of many times their size.
+const SEGMENT_ROWS: u64 = 1 << 18;
+
 /// Segments of a small SSD tier are smaller, so that evicting one is not evicting all.
 const SEGMENTS_PER_TIER_MIN: u64 = 8;
 
@@ -71,9 +74,10 @@ impl Cache {
             .into_iter()
             .map(|element| self.commit_one(session, collection, staging, &mut open, element))
             .collect();
-        let full = open
-            .as_ref()
-            .is_some_and(|o| o.segment().summary().value_len >= self.segment_bytes());
+        let full = open.as_ref().is_some_and(|o| {
+            let held = o.segment().summary();
+            held.value_len >= self.segment_bytes() || held.rows >= SEGMENT_ROWS
+        });
         let closing = if full { open.take() } else { None };
         let behind = open.as_ref().and_then(OpenSegment::write_behind);
         let must_wait = open.as_ref().is_some_and(OpenSegment::is_behind);

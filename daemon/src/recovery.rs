@@ -102,7 +102,8 @@ fn adopt(
     };
     cache
         .ssd
-        .adopt(name, id, collection, disk_bytes.max(file_bytes), summary)
+        .adopt(name, id, collection, disk_bytes.max(file_bytes), summary);
+    Ok(())
 }
 
 fn forget_missing(cache: &Cache, index: &dyn IndexStore, names: impl Iterator<Item = Vec<u8>>) {

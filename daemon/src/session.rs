@@ -59,8 +59,9 @@ pub struct Session {
     pub job: String,
     /// What it did.
     pub counts: Counts,
-    /// Blocks it may have mapped: they stay in the RAM budget until it returns them.
-    lent: Mutex<HashMap<BlockId, Arc<Block>>>,
+    /// Blocks it may have mapped: they stay in the RAM budget until it returns them. Of a block that was evicted and
+    /// read again it may have both.
+    lent: Mutex<HashMap<BlockId, Vec<Arc<Block>>>>,
     staging: Mutex<Option<Arc<Staging>>>,
     /// Collections it planned, and whether they had no entries then.
     collections: Mutex<HashMap<u64, bool>>,
@@ -69,7 +70,11 @@ pub struct Session {
 impl Session {
     /// Records that the client has a block's descriptor.
     pub fn lend(&self, id: BlockId, block: Arc<Block>) {
-        self.lent.lock().insert(id, block);
+        let mut lent = self.lent.lock();
+        let copies = lent.entry(id).or_default();
+        if !copies.iter().any(|copy| Arc::ptr_eq(copy, &block)) {
+            copies.push(block);
+        }
     }
 
     /// Takes unmapped blocks back and names those evicted that it still holds.
@@ -187,5 +192,33 @@ impl Sessions {
     /// Sessions opened since start.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{memory::BLOCK_BYTES, segment::SegmentId};
+
+    #[test]
+    fn what_a_job_may_have_mapped_is_counted_until_it_returns_it() {
+        let ram = RamTier::new(RamTier::BYTES_MIN).unwrap();
+        let sessions = Sessions::default();
+        let session = sessions.open(Peer { uid: 1, pid: 1 }, "job".into()).unwrap();
+        let id = BlockId {
+            segment: SegmentId(1),
+            index: 0,
+        };
+        // The same block twice, as when it was evicted and read again.
+        for _ in 0..2 {
+            let block = ram.allocate().unwrap().seal().unwrap();
+            session.lend(id, Arc::clone(&block));
+            session.lend(id, block);
+        }
+        ram.trim();
+        assert_eq!(ram.budget().used(), 2 * BLOCK_BYTES);
+        assert_eq!(session.take_back(&[], &ram, |_| false), [id]);
+        assert!(session.take_back(&[id], &ram, |_| false).is_empty());
+        assert_eq!(ram.budget().used(), 0);
     }
 }

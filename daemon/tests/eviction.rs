@@ -3,8 +3,15 @@
 
 mod common;
 
-use common::{Tiers, append, tiers};
-use prebake_daemon::{index::IndexSpace, segment::SegmentId};
+use common::{Tiers, append, fingerprint, tiers};
+use prebake_daemon::{
+    collection::{Answer, Collection, Domain, GHOSTS_MAX, Item, Request},
+    index::IndexSpace,
+    segment::{Cost, SegmentId},
+    session::SessionId,
+};
+use prebake_fingerprint::Graph;
+use prebake_proto::v1;
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 const RAM: u64 = 96 << 20;
@@ -103,4 +110,68 @@ fn the_index_claims_its_room_before_it_grows() {
 
     assert_eq!(space.claim(100_000, &t.ssd).unwrap_err().code(), "index-full");
     assert_eq!(t.ssd.all().len(), 3, "what cannot be had costs nothing");
+}
+
+/// Some pipeline.
+fn collection() -> Collection {
+    let graph = v1::Graph {
+        version: 1,
+        operators: vec![v1::Operator {
+            id: "files".into(),
+            name: "files".into(),
+            source: Some(v1::Source {
+                kind: Some(v1::source::Kind::Files(v1::Files::default())),
+            }),
+            ..Default::default()
+        }],
+        output: "files".into(),
+    };
+    let graph = Graph::try_from(graph).unwrap();
+    Collection::new(1, Domain("uid:1".into()), graph, String::new())
+}
+
+#[test]
+fn ghosts_are_forgotten_when_they_are_many_and_entries_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 100 * MIB);
+    let (collection, session) = (collection(), SessionId(1));
+    let item = |seed: u64| Item {
+        fingerprint: fingerprint(seed),
+        name: seed.to_string(),
+    };
+    let mut open = t.ssd.create(1, "aa").unwrap();
+    let (row, at) = append(&mut open, &t.ram, 0, 10, 1);
+    collection.insert(session, &item(0), (at.segment, row), Cost::default(), false);
+    let gone = SegmentId(u32::MAX);
+    for seed in 1..=GHOSTS_MAX as u64 + 1 {
+        collection.insert(session, &item(seed), (gone, seed as u32), Cost::default(), false);
+    }
+    let asked = [item(0), item(1)];
+    let request = Request {
+        session,
+        wanted: &asked,
+        ahead: &[],
+        leases_max: 0,
+        lease: Duration::from_secs(1),
+    };
+    let answers = collection.acquire(&request, &t.ssd, &*t.clock).answers;
+    assert!(matches!(answers[..], [Answer::Hit(_), Answer::Free]));
+    assert_eq!(collection.entries(), 1);
+}
+
+#[test]
+fn rows_take_their_share_of_memory_and_give_it_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 100 * MIB);
+    let mut open = t.ssd.create(1, "aa").unwrap();
+    let id = open.segment().id;
+    let mut used = |rows| {
+        (0..rows).for_each(|seed| drop(append(&mut open, &t.ram, seed, 0, 1)));
+        t.ram.budget().used()
+    };
+    let bytes = used(5_000);
+    assert!((800_000..1_200_000).contains(&bytes), "{bytes}");
+    drop(open);
+    t.ssd.remove(id);
+    assert_eq!(t.ram.budget().used(), 0);
 }

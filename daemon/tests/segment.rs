@@ -6,7 +6,7 @@ mod common;
 use arrow_array::{Array, FixedSizeListArray, LargeBinaryArray, UInt8Array, cast::AsArray};
 use arrow_ipc::reader::FileReader;
 use common::{append, element, fingerprint, read, tiers};
-use prebake_daemon::memory::BLOCK_BYTES;
+use prebake_daemon::{memory::BLOCK_BYTES, segment::From};
 use std::{fs, path::PathBuf};
 
 const RAM: u64 = 96 << 20;
@@ -91,6 +91,31 @@ fn blocks_come_back_from_disk_when_ram_is_too_small_and_the_budgets_hold() {
     for (seed, at) in at.iter().enumerate().rev() {
         assert_eq!(read(&t, at), element(seed as u64, 1 << 20));
         assert!(t.ram.budget().used() <= 8 * BLOCK_BYTES);
+    }
+}
+
+#[test]
+fn a_block_that_jobs_ask_for_at_once_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, SSD);
+    let mut open = t.ssd.create(0, "aa").unwrap();
+    append(&mut open, &t.ram, 1, BLOCK_BYTES as usize, 1);
+    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    for _ in 0..10 {
+        t.ram.forget(segment.id, segment.blocks());
+        let start = std::sync::Barrier::new(4);
+        let reads = std::thread::scope(|scope| {
+            let ask = || {
+                start.wait();
+                segment.block(0, &t.ram).unwrap().1 == From::Ssd
+            };
+            let jobs: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            jobs.into_iter()
+                .map(|job| job.join().unwrap())
+                .filter(|read| *read)
+                .count()
+        });
+        assert_eq!(reads, 1);
     }
 }
 

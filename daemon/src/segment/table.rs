@@ -12,6 +12,10 @@ pub struct Cost {
     pub io_ns: u64,
 }
 
+/// What a row takes in memory besides its name: its columns here (76 bytes), its places in its collection's maps (80 with
+/// their spare room), and the allocator's share.
+pub(crate) const ROW_BYTES: u64 = 176;
+
 /// A segment's rows. Elements lie side by side, so a row needs only its end.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -21,6 +25,7 @@ pub struct Table {
     layout_of: Vec<u32>,
     layouts: Vec<Arc<str>>,
     names: Vec<Box<str>>,
+    names_len: usize,
 }
 
 impl Table {
@@ -37,6 +42,7 @@ impl Table {
         self.ends.push(end);
         self.costs.push(cost);
         self.layout_of.push(layout as u32);
+        self.names_len += name.len();
         self.names.push(name.into());
     }
 
@@ -48,6 +54,11 @@ impl Table {
     /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// Memory that the rows take.
+    pub fn memory(&self) -> u64 {
+        self.len() as u64 * ROW_BYTES + self.names_len as u64
     }
 
     /// Bytes of all elements.

@@ -1,11 +1,11 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BLOCK_DIGESTS, BlockId, Cost, Location, Segment, SegmentId, Summary, Table,
+    BLOCK_DIGESTS, BlockId, Cost, Location, Segment, SegmentId, Space, Summary, Table,
     format::{VALUES_AT, encode},
+    table::ROW_BYTES,
 };
 use crate::{
-    budget::Reservation,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, BlockWriter},
     tier::ram::RamTier,
@@ -21,6 +21,9 @@ use std::{
 
 /// Full blocks that may wait for the disk before commits wait too: bounds what a slow disk pins.
 const UNWRITTEN_BLOCKS_MAX: usize = 4;
+
+/// Memory for rows is reserved so much at a time.
+const ROWS_STEP_BYTES: u64 = 64 << 10;
 
 /// The right to append to a segment.
 pub struct OpenSegment {
@@ -65,7 +68,7 @@ impl OpenSegment {
         collection: u64,
         path: PathBuf,
         vfs: Arc<dyn Vfs>,
-        space: Reservation,
+        space: Space,
         now: Duration,
     ) -> Result<Self> {
         let table = Some(Table::default());
@@ -97,6 +100,7 @@ impl OpenSegment {
         ram: &RamTier,
         mut copy: impl FnMut(u64, &mut [u8]) -> Result<()>,
     ) -> Result<(u32, Location)> {
+        self.make_room_for(row)?;
         let begin = self.last.as_ref().map(|(index, w)| (*index, w.filled_len()));
         let room = self.last.as_ref().map_or(0, |(_, w)| w.room() as u64);
         // All memory first: an element is never left half written for want of a block.
@@ -131,6 +135,16 @@ impl OpenSegment {
             return Err(e);
         }
         Ok(self.publish(row, full))
+    }
+
+    fn make_room_for(&self, row: &Row<'_>) -> Result<()> {
+        let rows = self.segment.table.read().as_ref().map_or(0, Table::memory);
+        let needed = rows + ROW_BYTES + row.name.len() as u64;
+        let mut space = self.segment.space.lock();
+        if needed > space.rows.bytes() {
+            space.rows.resize(needed.next_multiple_of(ROWS_STEP_BYTES))?;
+        }
+        Ok(())
     }
 
     /// Takes back the bytes of an element that failed, for which no location was given out.
@@ -271,8 +285,8 @@ impl WriteBehind {
 }
 
 impl Segment {
-    /// Grows its reservation on SSD to `bytes` with what `grow` does.
-    pub(crate) fn space(&self) -> parking_lot::MutexGuard<'_, Reservation> {
+    /// What it takes of the budgets.
+    pub(crate) fn space(&self) -> parking_lot::MutexGuard<'_, Space> {
         self.space.lock()
     }
 }

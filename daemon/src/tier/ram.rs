@@ -124,7 +124,7 @@ impl RamTier {
     }
 
     /// Bytes in use by anyone, and the limit.
-    pub fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 

@@ -10,7 +10,7 @@ use crate::{
     budget::{Budget, Reservation},
     clock::Clock,
     error::{Error, Kind, Result},
-    segment::{OpenSegment, Segment, SegmentId, Summary},
+    segment::{OpenSegment, Segment, SegmentId, Space, Summary},
     tier::ram::RamTier,
     vfs::Vfs,
 };
@@ -110,33 +110,29 @@ impl SsdTier {
         let id = SegmentId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let path = self.folder.join(format!("{label}-{:08x}.arrow", id.0));
         let now = self.clock.monotonic();
-        let space = self.budget.reserve(0)?;
-        let open = OpenSegment::create(id, collection, path, Arc::clone(&self.vfs), space, now)?;
+        let vfs = Arc::clone(&self.vfs);
+        let open = OpenSegment::create(id, collection, path, vfs, self.nothing(), now)?;
         self.add(Arc::clone(open.segment()));
         Ok(open)
     }
 
-    /// Takes in a segment found at start.
-    ///
-    /// # Errors
-    /// None are expected: its bytes count even beyond the budget.
-    pub fn adopt(
-        &self,
-        name: &str,
-        id: SegmentId,
-        collection: u64,
-        bytes: u64,
-        summary: Summary,
-    ) -> Result<()> {
+    /// Takes in a segment found at start. Its bytes count even beyond the budget.
+    pub fn adopt(&self, name: &str, id: SegmentId, collection: u64, bytes: u64, summary: Summary) {
         self.next_id.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
-        let mut space = self.budget.reserve(0)?;
-        space.set(bytes);
+        let mut space = self.nothing();
+        space.disk.set(bytes);
         let path = self.folder.join(name);
         let vfs = Arc::clone(&self.vfs);
         self.add(Arc::new(Segment::found(
             id, collection, path, vfs, space, summary,
         )));
-        Ok(())
+    }
+
+    fn nothing(&self) -> Space {
+        Space {
+            disk: self.budget.nothing(),
+            rows: self.ram.budget().nothing(),
+        }
     }
 
     fn add(&self, segment: Arc<Segment>) {
@@ -181,7 +177,7 @@ impl SsdTier {
             if self.get(segment.id).is_none() {
                 return Err(Error::new(Kind::NotFound, "gone", "the segment was given up"));
             }
-            let result = segment.space().resize(bytes);
+            let result = segment.space().disk.resize(bytes);
             if result.is_ok() || !self.evict_below(Some(segment.id)) {
                 return result;
             }
@@ -244,7 +240,7 @@ impl SsdTier {
             segment,
         };
         // Its bytes are free from here on, whoever still holds the segment.
-        let _ = evicted.segment.space().resize(0);
+        let _ = evicted.segment.space().disk.resize(0);
         if evicted.segment.is_durable() {
             (self.on_evict)(&evicted);
         }
