@@ -21,9 +21,11 @@ use std::{
 /// Runs or replays. The exit code is the command's.
 pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
     let identity = Identity::of(&arguments)?;
+    // Whoever closed stderr wants none of this, and the command is to run all the same.
+    let warn = |text: String| drop(writeln!(io::stderr(), "prebake: {text}"));
     let note = |text: String| {
         if !arguments.quiet {
-            eprintln!("prebake: {text}");
+            warn(text);
         }
     };
     note(format!("counted {}", identity.summary));
@@ -63,7 +65,7 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
             return finish(&plain(&arguments)?);
         }
         Err(e) => {
-            eprintln!("prebake: running without the cache: {e}");
+            warn(format!("running without the cache: {e}"));
             return finish(&plain(&arguments)?);
         }
     };
