@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
 };
 use memmap2::{MmapMut, MmapOptions};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, memfd_create,
 };
@@ -33,32 +33,41 @@ pub struct Block {
     _reservation: Reservation,
 }
 
-/// The daemon's right to fill a block; nobody else ever has it. What it holds of the block besides is
-/// ordinary memory that was used before: writing that to the block and to the disk costs half of filling
-/// fresh shared memory through a map, where each page is a fault, and of mapping it to read it back.
+/// The daemon's right to fill a block; nobody else ever has it. It is written and read back with system
+/// calls: through a map each page of fresh shared memory is a fault, which takes twice as long.
 #[derive(Debug)]
 pub struct BlockWriter {
     block: Arc<Block>,
     /// The block, opened for writing.
     fd: OwnedFd,
-    copy: Buffer,
     len: usize,
 }
 
-/// Ordinary memory of one block, page-aligned, back in its pool when dropped.
+/// Ordinary memory of one block, page-aligned, that goes back to its pool when dropped.
 #[derive(Debug)]
-struct Buffer {
+pub struct Buffer<'a> {
     /// None only while it is dropped.
-    memory: Option<(MmapMut, Reservation)>,
-    pool: Arc<BufferPool>,
+    memory: Option<Pooled>,
+    pool: &'a BufferPool,
 }
 
-/// Buffers that wait to be used again.
-#[derive(Debug, Default)]
-pub struct BufferPool(Mutex<Vec<(MmapMut, Reservation)>>);
+/// Buffers for blocks on their way to the disk or from it, used again and again.
+#[derive(Debug)]
+pub struct BufferPool {
+    state: Mutex<Buffers>,
+    returned: Condvar,
+}
 
-/// Buffers kept: one is filled while another is written. More are let go, so that an idle daemon is small.
-const BUFFERS_KEPT_MAX: usize = 2;
+#[derive(Debug)]
+struct Buffers {
+    waiting: Vec<Pooled>,
+    made: usize,
+}
+
+type Pooled = (Option<MmapMut>, Reservation);
+
+/// Blocks on their way at a time; more would not make an SSD faster.
+const BUFFERS_MAX: usize = 4;
 
 /// Memory a client writes elements into. The daemon only ever reads it with `pread`, so nothing
 /// a client does to it can fault the daemon.
@@ -104,16 +113,12 @@ fn seal_others(fd: &OwnedFd) -> Result<()> {
 }
 
 impl Block {
-    /// A new block and the right to fill it. `reserve` takes bytes from the budget.
+    /// A new block and the right to fill it. Needs a reservation of [`BLOCK_BYTES`].
     ///
     /// # Errors
-    /// If the system has no memory or descriptors left; what `reserve` returns.
-    pub fn create(
-        pool: &Arc<BufferPool>,
-        reserve: impl Fn(u64) -> Result<Reservation>,
-    ) -> Result<BlockWriter> {
-        let reservation = reserve(BLOCK_BYTES)?;
-        let copy = pool.take(reserve)?;
+    /// If the system has no memory or descriptors left.
+    pub fn create(reservation: Reservation) -> Result<BlockWriter> {
+        debug_assert_eq!(reservation.bytes(), BLOCK_BYTES);
         let writable = memfd("prebake-block", BLOCK_BYTES)?;
         allocate(&writable, BLOCK_BYTES)?;
         // Nobody but its owner and root can open it anew for writing, and clients get no way to it but `fd`.
@@ -129,49 +134,78 @@ impl Block {
         Ok(BlockWriter {
             block: Arc::new(block),
             fd: writable,
-            copy,
             len: 0,
         })
     }
 }
 
 impl BufferPool {
-    fn take(self: &Arc<Self>, reserve: impl Fn(u64) -> Result<Reservation>) -> Result<Buffer> {
-        let waiting = self.0.lock().pop();
-        let fresh = || {
-            let reservation = reserve(BLOCK_BYTES)?;
-            let map = MmapMut::map_anon(BLOCK_BYTES as usize);
-            let map = map.map_err(|e| Error::io("allocating a buffer", e))?;
-            Ok((map, reservation))
+    /// A pool with one buffer, so that what frees memory never waits for memory. Needs a reservation of
+    /// [`BLOCK_BYTES`].
+    pub fn new(reservation: Reservation) -> Self {
+        let buffers = Buffers {
+            waiting: vec![(None, reservation)],
+            made: 1,
         };
-        Ok(Buffer {
-            memory: Some(waiting.map_or_else(fresh, Ok)?),
-            pool: Arc::clone(self),
-        })
-    }
-
-    /// Lets waiting buffers go: nothing was written for a while.
-    pub fn clear(&self) {
-        self.0.lock().clear();
-    }
-}
-
-impl Buffer {
-    fn bytes(&self) -> &[u8] {
-        self.memory.as_ref().map_or(&[], |(map, _)| map)
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.memory.as_mut().map_or(&mut [], |(map, _)| map)
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let mut waiting = self.pool.0.lock();
-        if waiting.len() < BUFFERS_KEPT_MAX {
-            waiting.extend(self.memory.take());
+        Self {
+            state: Mutex::new(buffers),
+            returned: Condvar::new(),
         }
+    }
+
+    /// A buffer: one that waits, else a new one if `reserve` grants it, else the next that comes back.
+    ///
+    /// # Errors
+    /// If the system has no memory left.
+    pub fn take(&self, reserve: impl Fn(u64) -> Result<Reservation>) -> Result<Buffer<'_>> {
+        let mut state = self.state.lock();
+        let (map, reservation) = loop {
+            if let Some(waiting) = state.waiting.pop() {
+                break waiting;
+            }
+            if state.made < BUFFERS_MAX
+                && let Ok(reservation) = reserve(BLOCK_BYTES)
+            {
+                state.made += 1;
+                break (None, reservation);
+            }
+            self.returned.wait(&mut state);
+        };
+        drop(state);
+        // From here on dropping it returns it, whatever fails.
+        let mut buffer = Buffer {
+            memory: Some((map, reservation)),
+            pool: self,
+        };
+        if let Some((map @ None, _)) = &mut buffer.memory {
+            let fresh = MmapMut::map_anon(BLOCK_BYTES as usize);
+            *map = Some(fresh.map_err(|e| Error::io("allocating a buffer", e))?);
+        }
+        Ok(buffer)
+    }
+
+    /// Lets go of memory that waits: nothing was written or read for a while.
+    pub fn trim(&self) {
+        let mut state = self.state.lock();
+        let keep = state.waiting.len().min(1);
+        state.made -= state.waiting.len() - keep;
+        state.waiting.truncate(keep);
+        state.waiting.iter_mut().for_each(|(map, _)| *map = None);
+    }
+}
+
+impl Buffer<'_> {
+    /// All of it.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        let map = self.memory.as_mut().and_then(|(map, _)| map.as_mut());
+        map.map_or(&mut [], |map| map)
+    }
+}
+
+impl Drop for Buffer<'_> {
+    fn drop(&mut self) {
+        self.pool.state.lock().waiting.extend(self.memory.take());
+        self.pool.returned.notify_one();
     }
 }
 
@@ -194,30 +228,30 @@ impl BlockWriter {
 
     /// Bytes that still fit.
     pub fn room(&self) -> usize {
-        self.copy.bytes().len() - self.len
+        BLOCK_BYTES as usize - self.len
     }
 
-    /// The filled bytes.
-    pub fn filled(&self) -> &[u8] {
-        &self.copy.bytes()[..self.len]
-    }
-
-    /// Lets `fill` make the next `len` bytes; they count only if it succeeds. `len` is at most
-    /// [`Self::room`].
+    /// Copies the filled bytes to the start of `into`.
     ///
     /// # Errors
-    /// What `fill` returns; if the system has no memory left.
-    pub fn append(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
-        let end = self.len + len;
-        let bytes = &mut self.copy.bytes_mut()[self.len..end];
-        fill(bytes)?;
-        let mut at = self.len;
-        while at < end {
-            let rest = &self.copy.bytes()[at..end];
-            at += rustix::io::pwrite(&self.fd, rest, at as u64)
+    /// As the system says.
+    pub fn read<'b>(&self, into: &'b mut [u8]) -> Result<&'b [u8]> {
+        let filled = &mut into[..self.len];
+        read_all(&self.fd, 0, filled)?;
+        Ok(filled)
+    }
+
+    /// Appends bytes, at most [`Self::room`].
+    ///
+    /// # Errors
+    /// If the system has no memory left; then nothing was appended.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            done += rustix::io::pwrite(&self.fd, &bytes[done..], (self.len + done) as u64)
                 .map_err(|e| Error::io("writing shared memory", e.into()))?;
         }
-        self.len = end;
+        self.len += bytes.len();
         Ok(())
     }
 
@@ -263,18 +297,22 @@ impl Staging {
     ///
     /// # Errors
     /// If the range is not inside.
-    pub fn read(&self, mut offset: u64, mut into: &mut [u8]) -> Result<()> {
-        while !into.is_empty() {
-            let n = rustix::io::pread(&self.fd, &mut *into, offset)
-                .map_err(|e| Error::io("reading staging memory", e.into()))?;
-            if n == 0 {
-                return Err(Error::corrupt("an element ends outside its staging memory"));
-            }
-            offset += n as u64;
-            into = &mut into[n..];
-        }
-        Ok(())
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        read_all(&self.fd, offset, into)
     }
+}
+
+fn read_all(fd: &OwnedFd, mut offset: u64, mut into: &mut [u8]) -> Result<()> {
+    while !into.is_empty() {
+        let n = rustix::io::pread(fd, &mut *into, offset)
+            .map_err(|e| Error::io("reading shared memory", e.into()))?;
+        if n == 0 {
+            return Err(Error::corrupt("an element ends outside its memory"));
+        }
+        offset += n as u64;
+        into = &mut into[n..];
+    }
+    Ok(())
 }
 
 impl AsFd for Staging {
@@ -330,14 +368,9 @@ mod tests {
 
     #[test]
     fn nobody_else_can_write_a_block_even_while_it_is_filled() {
-        let budget = Budget::new(2 * BLOCK_BYTES, "ram-full");
-        let pool = Arc::new(BufferPool::default());
-        let mut writer = Block::create(&pool, |bytes| budget.reserve(bytes)).unwrap();
-        let abc = |into: &mut [u8]| {
-            into.copy_from_slice(b"abc");
-            Ok(())
-        };
-        writer.append(3, abc).unwrap();
+        let budget = Budget::new(BLOCK_BYTES, "ram-full");
+        let mut writer = Block::create(budget.reserve(BLOCK_BYTES).unwrap()).unwrap();
+        writer.append(b"abc").unwrap();
         let client = rustix::io::dup(writer.block().as_fd()).unwrap();
         assert!(rustix::io::pwrite(&client, b"x", 0).is_err());
         // SAFETY: maps a live descriptor; the map is expected to be refused.
@@ -346,38 +379,37 @@ mod tests {
         let mode = rustix::fs::fstat(&client).unwrap().st_mode;
         assert_eq!(mode & 0o777, 0o400, "another user cannot open it anew");
 
-        writer.append(3, abc).unwrap();
+        writer.append(b"def").unwrap();
+        writer.truncate(4);
+        writer.append(b"xy").unwrap();
+        assert_eq!(writer.read(&mut [0; 100]).unwrap(), b"abcdxy");
         let block = writer.seal().unwrap();
         let mut read = [0; 6];
         rustix::io::pread(&client, &mut read, 0).unwrap();
-        assert_eq!(&read, b"abcabc");
-        assert_eq!(budget.used(), 2 * BLOCK_BYTES, "its memory and the buffer kept");
-        drop(block);
+        assert_eq!(&read, b"abcdxy");
         assert_eq!(budget.used(), BLOCK_BYTES);
-        pool.clear();
+        drop(block);
         assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn a_buffer_used_before_shows_nothing_of_what_it_held() {
-        let budget = Budget::new(3 * BLOCK_BYTES, "ram-full");
-        let pool = Arc::new(BufferPool::default());
+    fn without_memory_for_another_buffer_the_first_is_waited_for() {
+        let budget = Budget::new(2 * BLOCK_BYTES, "ram-full");
         let reserve = |bytes| budget.reserve(bytes);
-        for (len, byte) in [(100, 1), (50, 2)] {
-            let mut writer = Block::create(&pool, reserve).unwrap();
-            writer
-                .append(len, |into| {
-                    into.fill(byte);
-                    Ok(())
-                })
-                .unwrap();
-            assert_eq!(writer.filled(), vec![byte; len]);
-            let block = writer.seal().unwrap();
-            let mut read = vec![7; 200];
-            rustix::io::pread(block.as_fd(), &mut read, 0).unwrap();
-            assert_eq!(read[..len], vec![byte; len]);
-            assert_eq!(read[len..], vec![0; 200 - len]);
-        }
+        let pool = BufferPool::new(reserve(BLOCK_BYTES).unwrap());
+        let first = pool.take(reserve).unwrap();
+        let mut second = pool.take(reserve).unwrap();
+        second.bytes().fill(1);
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| pool.take(reserve).unwrap().bytes().len());
+            drop(second);
+            assert_eq!(third.join().unwrap() as u64, BLOCK_BYTES);
+        });
+        drop(first);
+        assert_eq!(budget.used(), 2 * BLOCK_BYTES);
+        pool.trim();
+        assert_eq!(budget.used(), BLOCK_BYTES, "one is always to be had");
+        assert_eq!(pool.take(reserve).unwrap().bytes()[0], 0, "its memory was let go");
     }
 
     #[test]

@@ -259,7 +259,9 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         # Native handles belong to one process.
-        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_digests", "_held")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_fill", "_digests", "_held")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -203,14 +203,17 @@ impl Segment {
         let mut writer = ram.allocate()?;
         let open = self.file.read().clone();
         let file = open.map_or_else(|| self.vfs.open(&self.path), Ok)?;
-        let at = VALUES_AT + u64::from(index) * BLOCK_BYTES;
-        writer.append(len as usize, |into| file.read_at(into, at))?;
-        if blake3::hash(writer.filled()) != digest {
+        let mut buffer = ram.buffer()?;
+        let bytes = &mut buffer.bytes()[..len as usize];
+        file.read_at(bytes, VALUES_AT + u64::from(index) * BLOCK_BYTES)?;
+        if blake3::hash(bytes) != digest {
             return Err(Error::corrupt(format!(
                 "block {index} of {} does not match its digest",
                 self.path.display()
             )));
         }
+        writer.append(bytes)?;
+        drop(buffer);
         let block = writer.seal()?;
         ram.insert(id, Arc::clone(&block));
         Ok((block, From::Ssd))

@@ -9,7 +9,7 @@
 use crate::{
     budget::{Budget, Reservation},
     error::Result,
-    memory::{BLOCK_BYTES, Block, BlockWriter, BufferPool, Doorbell, Staging},
+    memory::{BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, Staging},
     segment::{BlockId, SegmentId},
 };
 use moka::{notification::RemovalCause, sync::Cache};
@@ -22,21 +22,21 @@ use std::sync::{
 /// client, and blocks evicted but still mapped live there.
 const PASS_THROUGH_SHARE: u64 = 10;
 
-/// Least pass-through: one open block and staging for a couple of writers.
-const PASS_THROUGH_BLOCKS_MIN: u64 = 6;
+/// Least pass-through: one open block and staging for a couple of writers, and the buffer.
+const PASS_THROUGH_BLOCKS_MIN: u64 = 7;
 
 /// Blocks of shared memory, bounded in bytes.
 pub struct RamTier {
     blocks: Cache<BlockId, Arc<Block>>,
     budget: Arc<Budget>,
-    buffers: Arc<BufferPool>,
+    buffers: BufferPool,
     doorbell: Arc<Doorbell>,
     evictions: Arc<AtomicU64>,
 }
 
 impl RamTier {
     /// Least budget that can work at all.
-    pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 2) * BLOCK_BYTES;
+    pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 1) * BLOCK_BYTES;
 
     /// A tier of at most `bytes_max`.
     ///
@@ -57,10 +57,11 @@ impl RamTier {
                 bell.ring();
             })
             .build();
+        let budget = Budget::new(bytes_max, "ram-full");
         Ok(Self {
             blocks,
-            budget: Budget::new(bytes_max, "ram-full"),
-            buffers: Arc::default(),
+            buffers: BufferPool::new(budget.reserve(BLOCK_BYTES)?),
+            budget,
             doorbell,
             evictions,
         })
@@ -71,7 +72,7 @@ impl RamTier {
     /// # Errors
     /// `ram-full`: the caller goes without.
     pub fn allocate(&self) -> Result<BlockWriter> {
-        Block::create(&self.buffers, |bytes| self.reserve(bytes))
+        Block::create(self.reserve(BLOCK_BYTES)?)
     }
 
     /// Memory for a client to write elements into.
@@ -82,9 +83,17 @@ impl RamTier {
         Staging::create(self.reserve(bytes)?)
     }
 
-    /// Lets go of memory that only waits for the next block to be filled.
+    /// Memory for a block on its way to the disk or from it. Waits if all is in use.
+    ///
+    /// # Errors
+    /// If the system has no memory left.
+    pub fn buffer(&self) -> Result<Buffer<'_>> {
+        self.buffers.take(|bytes| self.reserve(bytes))
+    }
+
+    /// Lets go of buffers that are not in use.
     pub fn trim(&self) {
-        self.buffers.clear();
+        self.buffers.trim();
     }
 
     /// A block, if it is here.
