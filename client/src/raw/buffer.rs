@@ -11,7 +11,7 @@ const ALIGNMENT: usize = 64;
 /// Large buffers that were dropped, to be used again: a loop that lets go of each batch would else take every page of every
 /// one from the system anew, which costs ten times the copying. (Huge pages make that cheap on some machines and dearer
 /// on virtual ones, whose host takes free huge pages back.)
-static SPARE: Mutex<Vec<Vec<Line>>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
 
 /// Spare buffers kept: a loop holds one batch while it asks for the next, so that one is spare by turns; one more for a
 /// second loop or size.
@@ -21,29 +21,31 @@ const SPARE_MAX: usize = 2;
 const SPARE_BYTES_MIN: usize = 128 << 10;
 
 /// Larger ones are not worth their memory while they wait.
-const SPARE_BYTES_MAX: usize = 64 << 20;
+const SPARE_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes that belong to the holder, aligned. What is in a new one is whatever was in its memory before, if anything.
 pub(crate) struct Buffer {
-    lines: Vec<Line>,
+    /// Words, since a vector of them is made of zero pages without touching them.
+    words: Vec<u64>,
+    /// Bytes before the first that is aligned.
+    start: usize,
     length: usize,
 }
 
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "it is read as bytes")] [u8; ALIGNMENT]);
+const WORD_BYTES: usize = size_of::<u64>();
 
 impl Buffer {
     pub(crate) fn new(length: usize) -> Buffer {
-        let count = length.div_ceil(ALIGNMENT);
-        let fits = |spare: &Vec<Line>| (count..=2 * count).contains(&spare.len());
+        let count = (length + ALIGNMENT).div_ceil(WORD_BYTES);
+        let fits = |spare: &Vec<u64>| (count..=count + count / 4).contains(&spare.len());
         // In a forked child another thread of the parent may hold the lock for ever.
         let spare = SPARE.try_lock().and_then(|mut spares| {
             let place = spares.iter().position(fits)?;
             Some(spares.swap_remove(place))
         });
-        let lines = spare.unwrap_or_else(|| vec![Line([0; ALIGNMENT]); count]);
-        Buffer { lines, length }
+        let words = spare.unwrap_or_else(|| vec![0; count]);
+        let start = words.as_ptr().cast::<u8>().align_offset(ALIGNMENT);
+        Buffer { words, start, length }
     }
 }
 
@@ -51,21 +53,22 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised and at least so long (new); a `Line` is bytes without padding.
-        unsafe { slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
+        // SAFETY: initialised, and at least `ALIGNMENT` longer than this, of which `start` is less (new).
+        unsafe { slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(self.start), self.length) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed mutably; any bytes make a `Line`.
-        unsafe { slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
+        let words = self.words.as_mut_ptr().cast::<u8>();
+        // SAFETY: as above, and `self` is borrowed mutably; any bytes make a word.
+        unsafe { slice::from_raw_parts_mut(words.add(self.start), self.length) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if !(SPARE_BYTES_MIN..=SPARE_BYTES_MAX).contains(&(self.lines.len() * ALIGNMENT)) {
+        if !(SPARE_BYTES_MIN..=SPARE_BYTES_MAX).contains(&(self.words.len() * WORD_BYTES)) {
             return;
         }
         if let Some(mut spares) = SPARE.try_lock() {
@@ -73,7 +76,7 @@ impl Drop for Buffer {
             if spares.len() == SPARE_MAX {
                 spares.remove(0);
             }
-            spares.push(mem::take(&mut self.lines));
+            spares.push(mem::take(&mut self.words));
         }
     }
 }
@@ -105,10 +108,10 @@ mod tests {
         drop(first);
         let third = Buffer::new(length - 1);
         assert_eq!(third.as_ptr(), one);
-        assert_ne!(Buffer::new(2 * length + ALIGNMENT).as_ptr(), one);
+        assert_ne!(Buffer::new(2 * length).as_ptr(), one);
         drop(third);
         assert_ne!(
-            Buffer::new(length / 3).as_ptr(),
+            Buffer::new(length / 2).as_ptr(),
             one,
             "one that is far too large waits on"
         );

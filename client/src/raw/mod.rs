@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use std::os::fd::BorrowedFd;
 
-/// Refuses a descriptor whose memory could shrink under a map, which would end this process with SIGBUS.
-fn check_sealed(fd: BorrowedFd<'_>, bytes: usize) -> Result<()> {
+/// Refuses a descriptor whose memory could shrink under a map, which would end this process with SIGBUS. Its seals.
+fn check_sealed(fd: BorrowedFd<'_>, bytes: usize) -> Result<SealFlags> {
     let size = fstat(fd)
         .map_err(|e| Error::protocol(format!("fstat of shared memory: {e}")))?
         .st_size;
@@ -28,7 +28,7 @@ fn check_sealed(fd: BorrowedFd<'_>, bytes: usize) -> Result<()> {
         )));
     }
     match fcntl_get_seals(fd) {
-        Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
+        Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(seals),
         _ => Err(Error::protocol("shared memory without a seal against shrinking")),
     }
 }

@@ -4,6 +4,7 @@ use super::check_sealed;
 use super::watch::{PageSet, Watch};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
+use rustix::fs::SealFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::process::{Pid, getpid};
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     Absent,
+    /// Mapped while elements were still appended to it.
+    Open,
     Mapped,
     /// The kernel marks what is written.
     Watched,
@@ -82,7 +85,7 @@ impl Region {
     /// Maps a block; a block already mapped stays as it is. The descriptor is closed.
     pub(crate) fn map(&self, block: usize, fd: OwnedFd) -> Result<()> {
         let range = self.block_range(block)?;
-        check_sealed(fd.as_fd(), self.block_bytes)?;
+        let seals = check_sealed(fd.as_fd(), self.block_bytes)?;
         let mut state = self.state.lock();
         if state.block(block) != Block::Absent {
             return Ok(());
@@ -99,7 +102,10 @@ impl Region {
         if state.blocks.len() <= block {
             state.blocks.resize(block + 1, Block::Absent);
         }
-        state.blocks[block] = Block::Mapped;
+        state.blocks[block] = match seals.contains(SealFlags::WRITE) {
+            true => Block::Mapped,
+            false => Block::Open,
+        };
         state.handed.grow(range.end / self.page_bytes);
         Ok(())
     }
@@ -184,7 +190,7 @@ impl Region {
 
     /// The same for pages of one block.
     fn settle_part(&self, state: &mut State, block: usize, part: &Range<usize>) -> bool {
-        if state.block(block) == Block::Mapped {
+        if state.block(block) != Block::Watched {
             let Some(handed) = self.handed(state, part) else {
                 return true;
             };
@@ -197,13 +203,18 @@ impl Region {
         self.settle_pages(state, part, true)
     }
 
-    /// False if it cannot be watched now: one of its pages is written and in use, or the kernel does not.
+    /// False if it cannot be watched now. Nobody may hold bytes of it: what is written between looking at its pages and
+    /// marking them would be marked as unwritten. Nor one that was mapped while it was filled: a device that pins a page of it
+    /// for reading gets a snapshot, which is marked all the same and lacks what came after.
     fn begin_watch(&self, state: &mut State, block: usize) -> bool {
         let bytes = block * self.block_bytes..(block + 1) * self.block_bytes;
+        let usable = state.block(block) == Block::Mapped && !overlaps(&state.live, &bytes);
+        let Some(watch) = self.watch.as_ref().filter(|watch| usable && watch.can_mark()) else {
+            return false;
+        };
         let handed = self.handed(state, &bytes);
         let settled = handed.is_none_or(|handed| self.settle_pages(state, &handed, false));
-        let watch = self.watch.as_ref().filter(|_| settled);
-        let begun = watch.is_some_and(|watch| watch.begin(&self.addresses(&bytes)).is_ok());
+        let begun = settled && watch.begin(&self.addresses(&bytes)).is_ok();
         if begun {
             state.blocks[block] = Block::Watched;
         }

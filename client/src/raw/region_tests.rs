@@ -4,8 +4,15 @@ use rustix::io::pwrite;
 
 const BLOCK: usize = 64 * 1024;
 
-/// A block whose byte `i` is `i % 251`, in its first `filled` bytes.
+/// A full block, sealed, whose byte `i` is `i % 251`.
 fn block(filled: usize) -> OwnedFd {
+    let fd = open_block(filled);
+    fcntl_add_seals(&fd, SealFlags::WRITE).unwrap();
+    fd
+}
+
+/// The same of a block that is still filled, in its first `filled` bytes.
+fn open_block(filled: usize) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let fd = memfd_create("block", flags).unwrap();
     ftruncate(&fd, BLOCK as u64).unwrap();
@@ -106,7 +113,7 @@ fn a_neighbour_that_outlives_the_writer_keeps_its_bytes() {
 fn elements_that_arrive_on_a_written_page_are_seen() {
     for watch in watches() {
         let region = Arc::new(Region::reserve(BLOCK, 1, Some(watch)).unwrap());
-        let fd = block(6000);
+        let fd = open_block(6000);
         region.map(0, fd.try_clone().unwrap()).unwrap();
         let mut first = region.hand_out(0..6000).unwrap();
         first.as_mut_slice().fill(0xee);
@@ -212,4 +219,37 @@ fn scattered_writes_are_all_found_and_pages_stay_watched() {
             rustix::io::read(zeros, &mut view.as_mut_slice()[4096..4099]).unwrap();
         }
     }
+}
+
+#[test]
+fn a_holder_that_writes_while_its_block_begins_to_be_watched_is_seen() {
+    for region in regions() {
+        let mut held = region.hand_out(0..4096).unwrap();
+        drop(region.hand_out(8192..BLOCK).unwrap());
+        held.as_mut_slice().fill(0xee);
+        // Read again, from when on the block would be watched.
+        drop(region.hand_out(8192..BLOCK).unwrap());
+        drop(held);
+        assert_eq!(region.hand_out(0..4096).unwrap().as_slice(), expected(0..4096));
+    }
+}
+
+#[test]
+fn a_block_is_watched_only_while_nobody_holds_bytes_of_it() {
+    let [region, _] = regions();
+    let watched = || region.state.lock().block(0) == Block::Watched;
+    let can = region.watch.as_ref().unwrap().can_mark();
+    let held = region.hand_out(0..10).unwrap();
+    for _ in 0..2 {
+        drop(region.hand_out(8192..BLOCK).unwrap());
+    }
+    assert!(!watched());
+    drop(held);
+    drop(region.hand_out(8192..BLOCK).unwrap());
+    assert_eq!(watched(), can);
+    region.map(1, open_block(BLOCK)).unwrap();
+    for _ in 0..3 {
+        drop(region.hand_out(BLOCK..2 * BLOCK).unwrap());
+    }
+    assert!(region.state.lock().block(1) == Block::Open);
 }

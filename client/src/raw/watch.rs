@@ -38,6 +38,11 @@ impl Watch {
         })
     }
 
+    /// Whether the kernel may mark pages; if not, they are only ever looked at.
+    pub(crate) fn can_mark(&self) -> bool {
+        self.protection.is_some()
+    }
+
     /// Begins to watch whole pages of a private map, none of which was written.
     pub(crate) fn begin(&self, bytes: &Range<usize>) -> io::Result<()> {
         let protection = self.protection.as_ref().ok_or(io::ErrorKind::Unsupported)?;
