@@ -179,6 +179,8 @@ class Fill:
         share it with.
         """
         mine: dict[int, Any] = {}
+        #: Made here and not held, to be read back.
+        stored: list[int] = []
         missing = list(wanted)
         while missing:
             items = self.items()
@@ -196,7 +198,13 @@ class Fill:
                 break
             self._run(items, granted, missing, mine, read_back)
             if read_back:
-                mine = {i: mine[i] for i in items.missing(list(mine))}
+                held = set(items.missing(list(mine)))
+                stored += [i for i in mine if i not in held]
+                mine = {i: mine[i] for i in held}
+            if self._items is not items:
+                # The transforms changed: what was made before stays as it was made.
+                mine |= self._read_from(items, stored)
+                stored = []
             for i, why in bypass.items():
                 self.seen[i] = 1
                 mine[i] = self._compute(i)
@@ -204,6 +212,19 @@ class Fill:
                 warn_once("bypass", f"not cached: {why}")
             missing = [i for i in missing if i not in mine]
         return mine
+
+    def _read_from(self, items: Any, indices: Sequence[int]) -> dict[int, Any]:
+        """Those of the items that can be read, from a collection that may have been left."""
+        found = {}
+        for i in indices:
+            # Only to map it.
+            leased = self._guarded(items.acquire, [i], [], 1)
+            if leased is not None and leased[0]:
+                self._guarded(items.release, leased[0])
+            element = self._guarded(items.get, i, validated=True)
+            if element is not None:
+                found[i] = values.decode(element[1], element[0])
+        return found
 
     def _leases(self) -> int:
         return max(1, min(LEASES_MAX, int(LEASE_NS / self._cost_ns))) if self._cost_ns else 1

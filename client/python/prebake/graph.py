@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from prebake import bytecode, packages
-from prebake.code import identify
+from prebake.code import Identity, identify
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
@@ -27,23 +27,31 @@ LIST_MAX = 16
 Json = dict[str, Any]
 
 
-def of_files(transforms: Sequence[Callable[..., Any]], path_ignored: bool) -> str:
-    """The graph of a chain of transforms over files. Raises `Refused` if a transform cannot be known."""
-    source = {"files": {"pathIgnored": path_ignored}}
-    operators = [_source("files", source)]
-    for i, transform in enumerate(transforms, start=1):
-        operators.append(_operator(str(i), transform, f"transform {i} ({_name(transform)})"))
+def identities(transforms: Sequence[Callable[..., Any]]) -> list[Identity]:
+    """What each of a chain of transforms is. Raises `Refused` if one cannot be known."""
+    return [
+        identify(transform, f"transform {i} ({_name(transform)})")
+        for i, transform in enumerate(transforms, start=1)
+    ]
+
+
+def of_files(
+    transforms: Sequence[Callable[..., Any]], path_ignored: bool, known: list[Identity] | None = None
+) -> str:
+    """The graph of a chain of transforms over files, of `identities` if the caller has them.
+
+    Raises `Refused` if a transform cannot be known.
+    """
+    operators = [_source("files", {"files": {"pathIgnored": path_ignored}})]
+    for transform, identity in zip(transforms, known or identities(transforms), strict=True):
+        operators.append(_operator(str(len(operators)), transform, identity))
     return _graph(operators)
-
-
-def digests(transforms: Sequence[Callable[..., Any]]) -> list[bytes]:
-    """What the transforms are, without a word for people: equal lists make equal graphs. Raises `Refused`."""
-    return [identify(transform, _name(transform)).digest for transform in transforms]
 
 
 def of_call(function: Callable[..., Any]) -> str:
     """The graph of one function over its arguments. Raises `Refused` if the function cannot be known."""
-    return _graph([_source("arguments", {"arguments": True}), _operator("1", function, _name(function))])
+    source = _source("arguments", {"arguments": True})
+    return _graph([source, _operator("1", function, identify(function, _name(function)))])
 
 
 def _graph(operators: list[Json]) -> str:
@@ -56,8 +64,7 @@ def _source(name: str, source: Json) -> Json:
     return {"id": "0", "name": name, "source": source, "determinism": {"deterministic": True}}
 
 
-def _operator(identifier: str, transform: Callable[..., Any], called: str) -> Json:
-    identity = identify(transform, called)
+def _operator(identifier: str, transform: Callable[..., Any], identity: Identity) -> Json:
     params = {
         name: value for name, member in _params(transform).items() if (value := _value(member)) is not None
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from prebake import graph, snapshot
 from prebake._job import native
+from prebake.code import Identity
 from prebake.errors import Refused, warn_once
 from prebake.fill import Fill, unseen
 from prebake.marks import Random, is_random
@@ -125,7 +126,7 @@ class Dataset:
             (i for i, each in enumerate(self.transforms) if is_random(each)), len(self.transforms)
         )
         #: What the transforms were when the collection was opened; None while it is not.
-        self._digests: list[bytes] | None = None
+        self._known: list[Identity] | None = None
         #: What they held when that was last seen to be so.
         self._held: list[Any] = []
         return Fill(self._open, self._deterministic, len(self.files), self._unchanged)
@@ -193,13 +194,13 @@ class Dataset:
         return True
 
     def _unchanged(self, closely: bool) -> bool:
-        if self._digests is None:
+        if self._known is None:
             return True
         held = snapshot.take(self._shared())
         if not closely and snapshot.same(held, self._held):
             return True
         try:
-            unchanged = graph.digests(self._shared()) == self._digests
+            unchanged = graph.identities(self._shared()) == self._known
         except Exception:
             # It cannot be known any more; opening the collection anew says why.
             return False
@@ -212,12 +213,12 @@ class Dataset:
         return self.transforms[: self._cut]
 
     def _open(self, job: Any) -> Any:
-        self._digests = None
+        self._known = None
         if not self._cut:
             raise Refused("random", "every transform is random, so nothing can be shared")
-        held, digests = snapshot.take(self._shared()), graph.digests(self._shared())
-        collection = job.plan(graph.of_files(self._shared(), self._path_ignored))
-        self._held, self._digests = held, digests
+        held, known = snapshot.take(self._shared()), graph.identities(self._shared())
+        collection = job.plan(graph.of_files(self._shared(), self._path_ignored, known))
+        self._held, self._known = held, known
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -259,9 +260,7 @@ class Dataset:
 
     def __getstate__(self) -> dict[str, Any]:
         # Native handles belong to one process.
-        return {
-            name: value for name, value in vars(self).items() if name not in ("_fill", "_digests", "_held")
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_known", "_held")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -43,6 +43,28 @@ def by_batch(dataset: prebake.Dataset) -> list[np.ndarray]:
     return dataset.__getitems__(range(len(dataset)))
 
 
+class Switching(Scale):
+    """Another from one file on."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__(1.0)
+        self.at = at
+
+    def __call__(self, path: str) -> np.ndarray:
+        value = super().__call__(path)
+        if path == self.at:
+            self.factor = 2.0
+        return value
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_was_made_before_a_change_stays_as_it_was_made(images: list[str]) -> None:
+    uncached = Switching(images[14])
+    expected = [uncached(path) for path in images[:20]]
+    got = list(prebake.wrap(images[:20], [Switching(images[14])]).batches(size=20))
+    assert np.array_equal(np.concatenate(got), expected)
+
+
 @pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize("read", [by_item, by_batch])
 def test_an_edited_parameter_is_seen_at_once_and_stored_under_its_own_name(
