@@ -109,10 +109,10 @@ pub(crate) fn contents<'a>(
         .map(|o| o.as_ref().err().map(|e| Err(e.clone())))
         .collect();
     let mut devices = HashMap::new();
-    let mut is_image =
-        |i: usize, stat: &FileStat| *devices.entry(stat.device).or_insert_with(|| is_image(paths[i]));
+    let mut tells =
+        |i: usize, stat: &FileStat| *devices.entry(stat.device).or_insert_with(|| is_stamped(paths[i]));
     loop {
-        recall(&observed, &mut contents, memo, now, &mut is_image);
+        recall(&observed, &mut contents, memo, now, &mut tells);
         let unknown: Vec<usize> = (0..paths.len()).filter(|i| contents[*i].is_none()).collect();
         let Some(next) = unknown.chunks(READ_MAX).next() else {
             break;
@@ -122,7 +122,7 @@ pub(crate) fn contents<'a>(
             let content = read(paths[i], clock);
             if let Ok(content) = content.as_ref().map_err(|_| ())
                 && !content.racy
-                && !is_image(i, &content.stat)
+                && tells(i, &content.stat)
             {
                 learned.push((content.stat, content.digest));
             }
@@ -145,12 +145,12 @@ fn recall(
     contents: &mut [Option<Result<Content>>],
     memo: &dyn Memo,
     now: i64,
-    mut is_image: impl FnMut(usize, &FileStat) -> bool,
+    mut tells: impl FnMut(usize, &FileStat) -> bool,
 ) {
     let unknown = observed.iter().zip(contents).enumerate();
     let unknown = unknown.filter(|(_, (_, content))| content.is_none());
     let settled = unknown.filter_map(|(i, (stat, content))| Some((i, *stat.as_ref().ok()?, content)));
-    let settled = settled.filter(|(i, stat, _)| !is_racy(stat, now) && !is_image(*i, stat));
+    let settled = settled.filter(|(i, stat, _)| !is_racy(stat, now) && tells(*i, stat));
     let settled: Vec<_> = settled.map(|(_, stat, content)| (stat, content)).collect();
     let stats: Vec<FileStat> = settled.iter().map(|(stat, _)| *stat).collect();
     if stats.is_empty() {
@@ -167,19 +167,31 @@ fn recall(
     }
 }
 
-/// File systems that are made as one image, whose files keep the times and numbers they had in it: `f_type` in statfs(2).
-const IMAGES: [u64; 5] = [
-    0x7371_7368, // squashfs
-    0xe0f5_e1e2, // erofs
-    0x28cd_3d45, // cramfs
-    0x7275,      // romfs
-    0x9660,      // iso9660
+/// File systems that stamp a change with the time it was made at (ctime): `f_type` in statfs(2). Those that are mounted from
+/// an image keep what stands there: of two images, mounted one after the other, files of other content may have the same
+/// stat.
+const STAMPING: [u64; 16] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0x794c_7630, // overlayfs
+    0x2fc1_2fc1, // zfs
+    0xf2f5_2010, // f2fs
+    0xca45_1a4e, // bcachefs
+    0x8584_58f6, // ramfs
+    0x6969,      // nfs
+    0xff53_4d42, // cifs
+    0xfe53_4d42, // smb2, smb3
+    0x00c3_6400, // ceph
+    0x0bd0_0bd0, // lustre
+    0x4750_4653, // gpfs
+    0x1983_0326, // beegfs
 ];
 
-/// Whether a file's stat says nothing to other jobs: of two images, mounted one after the other, files of other content may
-/// have the same one.
-fn is_image(path: &Path) -> bool {
-    statfs(path).is_ok_and(|found| IMAGES.contains(&(found.f_type as u64)))
+/// Whether a file's stat tells it from every other, for other jobs too.
+fn is_stamped(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| STAMPING.contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
 /// Reads a file, and again while it changes underneath.

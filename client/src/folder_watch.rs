@@ -3,21 +3,26 @@
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, stat};
 use rustix::io::ioctl_fionread;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A quiet watch is trusted for so long; then files are looked at whatever it says. The kernel does not tell of writes
-/// through a shared memory map before the map is gone, nor of those through a hard link made meanwhile in another folder.
-/// A look costs 1.5 us a file, so that one a second is nothing to an epoch that takes longer.
-const TRUSTED_MAX: Duration = Duration::from_secs(1);
+/// A quiet watch is trusted for this many times as long as the look took that it spares, which then costs 1 % of the time;
+/// and no longer than a minute. The kernel does not tell of writes through a shared memory map before the map is gone, nor
+/// of those through a hard link made meanwhile in another folder.
+const TRUSTED_LOOKS: u32 = 100;
+const TRUSTED_MAX: Duration = Duration::from_secs(60);
 
 /// Watches of one data set. The user's other programs need some of his (fs.inotify.max_user_watches, 8,192 on older
 /// systems), and each costs a `stat` an epoch.
 const FOLDERS_MAX: usize = 2048;
 
 /// File systems of which this kernel knows every change: `f_type` in statfs(2). Network, FUSE and host-shared ones are
-/// changed by others too.
+/// changed by others too. (So would be an overlay whose layers are edited, which its documentation forbids.)
 const LOCAL: [u64; 11] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // xfs
@@ -37,6 +42,7 @@ pub(crate) struct FolderWatch {
     inotify: OwnedFd,
     folders: Vec<(PathBuf, Id)>,
     since: Duration,
+    until: Duration,
 }
 
 /// Device and inode.
@@ -51,18 +57,29 @@ impl FolderWatch {
         if folders.len() > FOLDERS_MAX {
             return None;
         }
+        let mounted = mounted_in()?;
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        let folders = folders.map(|folder| Some((folder.to_owned(), watch(&inotify, folder)?)));
+        let folders = folders.map(|folder| {
+            let id = watch(&inotify, folder)?;
+            let real = fs::canonicalize(folder).ok()?;
+            (!mounted.contains(&real)).then(|| (folder.to_owned(), id))
+        });
         Some(FolderWatch {
             folders: folders.collect::<Option<_>>()?,
             inotify,
             since: now,
+            until: now,
         })
+    }
+
+    /// To be called when the look that it was begun for is over and found nothing changed.
+    pub(crate) fn looked(&mut self, now: Duration) {
+        self.until = self.since + trusted(now.saturating_sub(self.since));
     }
 
     /// Whether all files of these folders are as when the watch began.
     pub(crate) fn is_quiet(&self, now: Duration) -> bool {
-        now.saturating_sub(self.since) < TRUSTED_MAX
+        now < self.until
             && ioctl_fionread(&self.inotify) == Ok(0)
             // The way to a folder may lead to another now: a link above it was changed, or a folder renamed.
             && self
@@ -72,14 +89,48 @@ impl FolderWatch {
     }
 }
 
+/// How long a watch is trusted that spares a look of this length.
+pub(crate) fn trusted(look: Duration) -> Duration {
+    (look * TRUSTED_LOOKS).min(TRUSTED_MAX)
+}
+
+/// Folders that something is mounted in: a file that is, changes elsewhere.
+fn mounted_in() -> Option<HashSet<PathBuf>> {
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    // The fifth field of a line is the mount point.
+    let points = mounts.split(|byte| *byte == b'\n');
+    let points = points.filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    Some(
+        points
+            .filter_map(|point| Some(unescaped(point).parent()?.to_owned()))
+            .collect(),
+    )
+}
+
+/// A path with spaces and the like written as a backslash and three octal digits.
+fn unescaped(point: &[u8]) -> PathBuf {
+    let mut path = Vec::new();
+    let mut rest = point;
+    while let [first, after @ ..] = rest {
+        let code = after.get(..3).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 8).ok());
+        let escaped = code.filter(|_| *first == b'\\');
+        path.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &after[3..] } else { after };
+    }
+    PathBuf::from(OsString::from_vec(path))
+}
+
 fn watch(inotify: &OwnedFd, folder: &Path) -> Option<Id> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = openat(CWD, folder, flags, Mode::empty()).ok()?;
-    let kind = fstatfs(&open).ok()?.f_type as u64;
+    let kind = fstatfs(&open).ok()?.f_type as u64 & 0xffff_ffff;
     if !LOCAL.contains(&kind) {
         return None;
     }
-    let changes = WatchFlags::MODIFY
+    // An open too: who opens a file may change it through a map.
+    let changes = WatchFlags::OPEN
+        | WatchFlags::MODIFY
         | WatchFlags::CLOSE_WRITE
         | WatchFlags::ATTRIB
         | WatchFlags::MOVE
@@ -97,11 +148,12 @@ fn watch(inotify: &OwnedFd, folder: &Path) -> Option<Id> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs::File;
     use std::io::Write;
     use std::os::unix::fs::symlink;
 
     const NOW: Duration = Duration::from_secs(5);
+    const LOOK: Duration = Duration::from_millis(3);
 
     /// Whether a watch on `root/way/to` is still quiet after a change.
     fn quiet_after(change: impl FnOnce(&Path)) -> bool {
@@ -112,17 +164,19 @@ mod tests {
         symlink("real", root.join("way")).unwrap();
         fs::write(root.join("real/to/file"), "one").unwrap();
         let folder = root.join("way/to");
-        let watch = FolderWatch::begin([folder.as_path()].into_iter(), NOW).unwrap();
-        assert!(watch.is_quiet(NOW));
+        let mut watch = FolderWatch::begin([folder.as_path()].into_iter(), NOW).unwrap();
+        watch.looked(NOW + LOOK);
+        assert!(watch.is_quiet(NOW + LOOK));
         change(root);
-        watch.is_quiet(NOW)
+        watch.is_quiet(NOW + LOOK)
     }
 
     #[test]
-    fn reading_is_quiet_and_every_kind_of_change_is_not() {
-        assert!(quiet_after(|root| drop(fs::read(root.join("way/to/file")))));
+    fn a_stat_is_quiet_and_every_kind_of_change_is_not() {
+        assert!(quiet_after(|root| drop(fs::metadata(root.join("way/to/file")))));
         assert!(quiet_after(|root| fs::write(root.join("elsewhere"), "x").unwrap()));
-        let changes: [fn(&Path); 8] = [
+        let changes: [fn(&Path); 9] = [
+            |root| drop(File::open(root.join("way/to/file")).unwrap()),
             |root| fs::write(root.join("real/to/file"), "two").unwrap(),
             |root| {
                 let mut file = File::options()
@@ -154,9 +208,22 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_with_something_mounted_in_it_is_not_watched() {
+        assert_eq!(unescaped(b"/a\\040b\\134c/d\\"), Path::new("/a b\\c/d\\"));
+        let mounted = mounted_in().unwrap();
+        assert!(mounted.contains(Path::new("/")), "/proc is mounted there");
+        assert!(FolderWatch::begin([Path::new("/")].into_iter(), NOW).is_none());
+    }
+
+    #[test]
     fn quiet_is_not_trusted_for_ever_nor_where_others_write() {
         let temp = tempfile::tempdir().unwrap();
-        let watch = FolderWatch::begin([temp.path()].into_iter(), NOW).unwrap();
+        let mut watch = FolderWatch::begin([temp.path()].into_iter(), NOW).unwrap();
+        assert!(!watch.is_quiet(NOW), "before the look is over");
+        watch.looked(NOW + LOOK);
+        assert!(watch.is_quiet(NOW + 99 * LOOK));
+        assert!(!watch.is_quiet(NOW + 100 * LOOK));
+        watch.looked(NOW + Duration::from_secs(10));
         assert!(!watch.is_quiet(NOW + TRUSTED_MAX));
         assert!(FolderWatch::begin([Path::new("/proc/self")].into_iter(), NOW).is_none());
         assert!(FolderWatch::begin([Path::new("/nowhere")].into_iter(), NOW).is_none());

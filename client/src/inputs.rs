@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::content::{Content, Memo, contents, observe, observe_all, split};
 use crate::error::Result;
-use crate::folder_watch::FolderWatch;
+use crate::folder_watch::{FolderWatch, trusted};
 use crate::walk::{Named, walk};
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::borrow::Cow;
@@ -41,6 +41,8 @@ pub(crate) struct Files {
     known: Vec<Option<Known>>,
     /// On the folders of all known files, begun before they were last found as known.
     watch: Option<FolderWatch>,
+    /// When the last look at all of them began and ended.
+    look: Option<(Duration, Duration)>,
 }
 
 #[derive(Clone, Copy)]
@@ -73,6 +75,7 @@ impl Inputs {
             path_ignored,
             known,
             watch: None,
+            look: None,
         })
     }
 
@@ -109,11 +112,20 @@ impl Inputs {
     }
 
     /// Whether the known ones have to be looked at: not while a watch proves that nothing changed. To be followed by
-    /// [`Inputs::refresh`] of all of them.
+    /// [`Inputs::refresh`] of all of them and [`Inputs::end_look`].
     pub(crate) fn begin_look(&mut self, now: Duration) -> bool {
         match self {
             Inputs::Files(files) => files.begin_look(now),
             Inputs::Call(_) => true,
+        }
+    }
+
+    pub(crate) fn end_look(&mut self, now: Duration) {
+        if let Inputs::Files(files) = self {
+            files.look = files.look.map(|(begun, _)| (begun, now));
+            if let Some(watch) = &mut files.watch {
+                watch.looked(now);
+            }
         }
     }
 
@@ -200,18 +212,31 @@ impl Files {
             return false;
         }
         self.watch = None;
+        // It pays if the next look is due before it is out of trust; how it was last time is the best guess.
+        let last = self.look.replace((now, now));
+        let pays = last
+            .is_some_and(|(begun, ended)| now.saturating_sub(begun) <= trusted(ended.saturating_sub(begun)));
+        if let Some(folders) = self.folders().filter(|folders| pays && !folders.is_empty()) {
+            self.watch = FolderWatch::begin(folders.into_iter(), now);
+        }
+        true
+    }
+
+    /// Those that known files lie in; None if one's is not that simple.
+    fn folders(&self) -> Option<HashSet<&Path>> {
         let known = self
             .paths
             .iter()
             .zip(&self.known)
             .filter(|(_, known)| known.is_some());
-        let split: Option<Vec<_>> = known.map(|(path, _)| split(path)).collect();
-        if let Some(split) = split {
-            let folders = split.chunk_by(|a, b| a.0 == b.0).map(|run| run[0].0);
-            let folders: HashSet<&Path> = folders.map(|f| Path::new(OsStr::from_bytes(f))).collect();
-            self.watch = FolderWatch::begin(folders.into_iter(), now);
-        }
-        true
+        let split = known.map(|(path, _)| split(path)).collect::<Option<Vec<_>>>()?;
+        // Neighbours first: a set asks for more than a comparison.
+        let folders = split.chunk_by(|a, b| a.0 == b.0).map(|run| run[0].0);
+        Some(
+            folders
+                .map(|folder| Path::new(OsStr::from_bytes(folder)))
+                .collect(),
+        )
     }
 
     fn learn(&mut self, i: usize, content: Result<Content>) -> Result<bool> {

@@ -170,15 +170,22 @@ fn a_call_depends_on_its_arguments_and_all_files_below_its_inputs() {
     assert_eq!(inputs.fingerprint(0), before);
 }
 
-/// Whether a second look is due, right after one that found nothing changed, and `change`.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A look that is due and takes a second, so that the next minute is trusted to the watch.
+fn look(inputs: &mut Inputs, at: Duration, clock: &dyn Clock) {
+    assert!(inputs.begin_look(at));
+    refreshed(inputs, clock);
+    inputs.end_look(at + SECOND);
+}
+
+/// Whether a look is due after some that found nothing changed, and `change`.
 fn looks_again(names: &[&str], root: &Path, change: impl FnOnce()) -> bool {
     let mut inputs = files(root, names);
-    for _ in 0..2 {
-        assert!(inputs.begin_look(Duration::ZERO));
-        refreshed(&mut inputs, &later());
-    }
+    // The first learns, the second watches.
+    (0..2).for_each(|i| look(&mut inputs, 2 * i * SECOND, &later()));
     change();
-    inputs.begin_look(Duration::ZERO)
+    inputs.begin_look(4 * SECOND)
 }
 
 #[test]
@@ -202,21 +209,27 @@ fn files_with_a_second_way_to_them_and_racy_ones_are_always_looked_at() {
     assert!(looks_again(&["a", "b"], root, || {}));
     assert!(looks_again(&["a", "d"], root, || {}));
     let mut inputs = files(root, &["a"]);
-    for _ in 0..3 {
-        assert!(inputs.begin_look(Duration::ZERO));
-        refreshed(&mut inputs, &now());
-    }
+    (0..3).for_each(|i| look(&mut inputs, 2 * i * SECOND, &now()));
+}
+
+#[test]
+fn looks_that_are_far_apart_begin_no_watch() {
+    let temp = folder(&[("a", "one")]);
+    let mut inputs = files(temp.path(), &["a"]);
+    (0..4).for_each(|i| look(&mut inputs, 101 * i * SECOND, &later()));
+    assert!(matches!(inputs, Inputs::Files(Files { watch: None, .. })));
 }
 
 #[test]
 fn a_file_learned_since_the_last_look_is_looked_at() {
     let temp = folder(&[("a", "one"), ("b", "two")]);
     let mut inputs = files(temp.path(), &["a", "b"]);
-    for _ in 0..2 {
-        assert!(inputs.begin_look(Duration::ZERO));
+    for i in 0..2 {
+        assert!(inputs.begin_look(2 * i * SECOND));
         inputs.refresh(&[0], &Remembered::default(), &later());
+        inputs.end_look(2 * i * SECOND + SECOND);
     }
-    assert!(!inputs.begin_look(Duration::ZERO));
+    assert!(!inputs.begin_look(4 * SECOND));
     inputs.refresh(&[1], &Remembered::default(), &later());
-    assert!(inputs.begin_look(Duration::ZERO));
+    assert!(inputs.begin_look(4 * SECOND));
 }

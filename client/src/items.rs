@@ -217,6 +217,7 @@ impl Items {
             let answers = state.refresh(some, &inner.session);
             changed += answers.iter().filter(|a| !matches!(a, Ok(false))).count();
         }
+        state.inputs.end_look(inner.session.clock.elapsed());
         Ok(changed)
     }
 

@@ -48,9 +48,10 @@ pub fn refresh(cache: &Cache) {
             .with_label_values(&[tier])
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     };
-    for (tier, budget) in [("ram", cache.ram.budget()), ("ssd", cache.ssd.budget())] {
-        gauge(&metrics.tier_bytes, tier, budget.used());
-        gauge(&metrics.tier_budget, tier, budget.bytes_max());
+    let ssd = cache.ssd.budget();
+    for (tier, (used, max)) in [("ram", cache.ram.bytes()), ("ssd", (ssd.used(), ssd.bytes_max()))] {
+        gauge(&metrics.tier_bytes, tier, used);
+        gauge(&metrics.tier_budget, tier, max);
     }
     let evicted = cache.ram.take_evictions();
     metrics.evictions.with_label_values(&["ram"]).inc_by(evicted);
@@ -101,7 +102,7 @@ fn totals(cache: &Cache) -> v1::Totals {
     let metrics = &cache.metrics;
     let outcome = |label: &str| metrics.elements.with_label_values(&[label]).get();
     let read = |tier: &str| metrics.bytes_read.with_label_values(&[tier]).get();
-    let (ram, ssd) = (cache.ram.budget(), cache.ssd.budget());
+    let ((ram_bytes, ram_budget_bytes), ssd) = (cache.ram.bytes(), cache.ssd.budget());
     v1::Totals {
         hits: outcome("hit"),
         follows: outcome("follow"),
@@ -112,8 +113,8 @@ fn totals(cache: &Cache) -> v1::Totals {
         money_saved: metrics.money_saved.get(),
         bytes_from_ram: read("ram"),
         bytes_from_ssd: read("ssd"),
-        ram_bytes: ram.used(),
-        ram_budget_bytes: ram.bytes_max(),
+        ram_bytes,
+        ram_budget_bytes,
         ssd_bytes: ssd.used(),
         ssd_budget_bytes: ssd.bytes_max(),
         entries: metrics.entries.get().unsigned_abs(),

@@ -163,16 +163,21 @@ fn ghosts_are_forgotten_when_they_are_many_and_entries_are_not() {
 fn rows_take_their_share_of_memory_and_give_it_back() {
     let folder = tempfile::tempdir().unwrap();
     let t = tiers(folder.path(), RAM, 100 * MIB);
-    let before = t.ram.budget().used();
+    let used = || t.ram.rows().used();
     let mut open = t.ssd.create(1, "aa").unwrap();
     let id = open.segment().id;
-    let mut used = |rows| {
-        (0..rows).for_each(|seed| drop(append(&mut open, &t.ram, seed, 0, 1)));
-        t.ram.budget().used() - before
-    };
-    let bytes = used(5_000);
-    assert!((800_000..1_200_000).contains(&bytes), "{bytes}");
-    drop(open);
+    drop(append(&mut open, &t.ram, 0, 0, 1));
+    let first = used();
+    (1..5_000).for_each(|seed| drop(append(&mut open, &t.ram, seed, 0, 1)));
+    assert!((800_000..1_200_000).contains(&used()), "{}", used());
+    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     t.ssd.remove(id);
-    assert_eq!(t.ram.budget().used(), before);
+    drop(segment);
+    assert_eq!(used(), 0);
+
+    let mut small = t.ssd.create(1, "aa").unwrap();
+    append(&mut small, &t.ram, 0, 0, 1);
+    assert_eq!(used(), first);
+    let _small = small.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    assert!(used() < 1000, "what was reserved for more is given back");
 }

@@ -34,7 +34,7 @@ RANGE_SECONDS = 60
 JOB_SECONDS_MAX = 120
 
 #: The daemon's least budgets, so that a small mix overflows both tiers.
-BUDGETS = ("--ram-bytes", str(32 << 20), "--ssd-bytes", str(16 << 20))
+BUDGETS = ("--ram-bytes", str(40 << 20), "--ssd-bytes", str(16 << 20))
 
 #: What the mix must have caused, so that no panel is only about zeros.
 CAUSED = [

@@ -154,10 +154,13 @@ impl Segment {
     ///
     /// # Errors
     /// `corrupt` if the file is not a whole segment, or not one of its collection: what the index said
-    /// of it may be of an earlier file of this name. `ram-full` if there is no memory for its rows.
+    /// of it may be of an earlier file of this name. `rows-full` if there is no memory for its rows.
     pub fn load(&self, collection: &Collection) -> Result<()> {
         let mut slot = self.table.write();
         if slot.is_none() {
+            // Before they are read, so that rows for which there is no memory cost little each time they are asked for.
+            let rows = self.summary().rows * table::ROW_BYTES;
+            self.space.lock().rows.resize(rows)?;
             let file = self.vfs.open(&self.path)?;
             let footer = footer(&*file)?;
             if !description::belongs(&footer.metadata, collection) {

@@ -12,7 +12,7 @@ pub struct Cost {
     pub io_ns: u64,
 }
 
-/// What a row takes in memory besides its name: its columns here (76 bytes), its places in its collection's maps (80 with
+/// What a row takes in memory besides its name and layout: its columns here (76 bytes), its places in its collection's maps (80 with
 /// their spare room), and the allocator's share.
 pub(crate) const ROW_BYTES: u64 = 176;
 
@@ -25,7 +25,8 @@ pub struct Table {
     layout_of: Vec<u32>,
     layouts: Vec<Arc<str>>,
     names: Vec<Box<str>>,
-    names_len: usize,
+    /// Bytes of names and layouts.
+    text_len: usize,
 }
 
 impl Table {
@@ -35,6 +36,7 @@ impl Table {
         // Few per segment, and the last one is the likeliest.
         let known = self.layouts.iter().rposition(|l| &**l == layout);
         let layout = known.unwrap_or_else(|| {
+            self.text_len += layout.len();
             self.layouts.push(layout.into());
             self.layouts.len() - 1
         });
@@ -42,7 +44,7 @@ impl Table {
         self.ends.push(end);
         self.costs.push(cost);
         self.layout_of.push(layout as u32);
-        self.names_len += name.len();
+        self.text_len += name.len();
         self.names.push(name.into());
     }
 
@@ -58,7 +60,7 @@ impl Table {
 
     /// Memory that the rows take.
     pub fn memory(&self) -> u64 {
-        self.len() as u64 * ROW_BYTES + self.names_len as u64
+        self.len() as u64 * ROW_BYTES + self.text_len as u64
     }
 
     /// Bytes of all elements.

@@ -147,7 +147,7 @@ impl OpenSegment {
 
     fn make_room_for(&self, row: &Row<'_>) -> Result<()> {
         let rows = self.segment.table.read().as_ref().map_or(0, Table::memory);
-        let needed = rows + ROW_BYTES + row.name.len() as u64;
+        let needed = rows + ROW_BYTES + (row.name.len() + row.layout.len()) as u64;
         let mut space = self.segment.space.lock();
         if needed > space.rows.bytes() {
             space.rows.resize(needed.next_multiple_of(ROWS_STEP_BYTES))?;
@@ -235,7 +235,11 @@ impl OpenSegment {
         let mut metadata = metadata.to_vec();
         metadata.push((BLOCK_DIGESTS.into(), digests.join(",")));
         let encoded = match segment.table.read().as_ref() {
-            Some(table) => encode(table, value_len, &metadata)?,
+            Some(table) => {
+                // What was reserved ahead of rows that did not come. Shrinking does not fail.
+                let _ = segment.space.lock().rows.resize(table.memory());
+                encode(table, value_len, &metadata)?
+            }
             None => return Err(Error::corrupt("an open segment lost its rows")),
         };
         let file_len = VALUES_AT + value_len + encoded.tail.len() as u64;

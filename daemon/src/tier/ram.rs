@@ -25,10 +25,15 @@ const PASS_THROUGH_SHARE: u64 = 10;
 /// Least pass-through: one open block and staging for a couple of writers, and the buffer.
 const PASS_THROUGH_BLOCKS_MIN: u64 = 7;
 
+/// Share of the whole that rows of segments may take (see [`RamTier::rows`]): what is left of them is not
+/// worth the blocks that they would displace.
+const ROWS_SHARE: u64 = 8;
+
 /// Blocks of shared memory, bounded in bytes.
 pub struct RamTier {
     blocks: Cache<BlockId, Arc<Block>>,
     budget: Arc<Budget>,
+    rows: Arc<Budget>,
     buffers: BufferPool,
     doorbell: Arc<Doorbell>,
     evictions: Arc<AtomicU64>,
@@ -36,7 +41,7 @@ pub struct RamTier {
 
 impl RamTier {
     /// Least budget that can work at all.
-    pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 1) * BLOCK_BYTES;
+    pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 3) * BLOCK_BYTES;
 
     /// A tier of at most `bytes_max`.
     ///
@@ -45,6 +50,8 @@ impl RamTier {
     pub fn new(bytes_max: u64) -> Result<Self> {
         let doorbell = Arc::new(Doorbell::create()?);
         let evictions = Arc::new(AtomicU64::new(0));
+        let rows_max = bytes_max / ROWS_SHARE;
+        let bytes_max = bytes_max - rows_max;
         let pass_through = (bytes_max / PASS_THROUGH_SHARE).max(PASS_THROUGH_BLOCKS_MIN * BLOCK_BYTES);
         let (bell, count) = (Arc::clone(&doorbell), Arc::clone(&evictions));
         let blocks = Cache::builder()
@@ -62,6 +69,7 @@ impl RamTier {
             blocks,
             buffers: BufferPool::new(budget.reserve(BLOCK_BYTES)?),
             budget,
+            rows: Budget::new(rows_max, "rows-full"),
             doorbell,
             evictions,
         })
@@ -132,9 +140,21 @@ impl RamTier {
         &self.doorbell
     }
 
-    /// Bytes in use by anyone, and the limit.
+    /// Bytes in use by anyone for blocks, and their limit.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// Memory for the rows of segments: which entry lies where. Of its own, since blocks give way to each other
+    /// and rows to nothing.
+    pub fn rows(&self) -> &Arc<Budget> {
+        &self.rows
+    }
+
+    /// Bytes in use by anyone for blocks and rows, and the limit of both.
+    pub fn bytes(&self) -> (u64, u64) {
+        let (blocks, rows) = (&self.budget, &self.rows);
+        (blocks.used() + rows.used(), blocks.bytes_max() + rows.bytes_max())
     }
 
     /// Blocks evicted for want of room since last asked.

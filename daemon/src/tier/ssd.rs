@@ -131,7 +131,7 @@ impl SsdTier {
     fn nothing(&self) -> Space {
         Space {
             disk: self.budget.nothing(),
-            rows: self.ram.budget().nothing(),
+            rows: self.ram.rows().nothing(),
         }
     }
 
