@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
+use crate::file_system::FileSystem;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat, statfs};
@@ -167,31 +168,9 @@ fn recall(
     }
 }
 
-/// File systems that stamp a change with the time it was made at (ctime): `f_type` in statfs(2). Those that are mounted from
-/// an image keep what stands there: of two images, mounted one after the other, files of other content may have the same
-/// stat.
-const STAMPING: [u64; 16] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
-    0x0102_1994, // tmpfs
-    0x794c_7630, // overlayfs
-    0x2fc1_2fc1, // zfs
-    0xf2f5_2010, // f2fs
-    0xca45_1a4e, // bcachefs
-    0x8584_58f6, // ramfs
-    0x6969,      // nfs
-    0xff53_4d42, // cifs
-    0xfe53_4d42, // smb2, smb3
-    0x00c3_6400, // ceph
-    0x0bd0_0bd0, // lustre
-    0x4750_4653, // gpfs
-    0x1983_0326, // beegfs
-];
-
 /// Whether a file's stat tells it from every other, for other jobs too.
 fn is_stamped(path: &Path) -> bool {
-    statfs(path).is_ok_and(|found| STAMPING.contains(&(found.f_type as u64 & 0xffff_ffff)))
+    statfs(path).is_ok_and(|found| FileSystem::of(found.f_type).stamps_changes())
 }
 
 /// Reads a file, and again while it changes underneath.

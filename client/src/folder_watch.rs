@@ -1,5 +1,6 @@
 //! A watch on the folders of inputs: while it is quiet, nothing in them was changed.
 
+use crate::file_system::FileSystem;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, stat};
 use rustix::io::ioctl_fionread;
@@ -20,22 +21,6 @@ const TRUSTED_MAX: Duration = Duration::from_secs(60);
 /// Watches of one data set. The user's other programs need some of his (fs.inotify.max_user_watches, 8,192 on older
 /// systems), and each costs a `stat` an epoch.
 const FOLDERS_MAX: usize = 2048;
-
-/// File systems of which this kernel knows every change: `f_type` in statfs(2). Network, FUSE and host-shared ones are
-/// changed by others too. (So would be an overlay whose layers are edited, which its documentation forbids.)
-const LOCAL: [u64; 11] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
-    0x0102_1994, // tmpfs
-    0x794c_7630, // overlayfs
-    0x2fc1_2fc1, // zfs
-    0xf2f5_2010, // f2fs
-    0xca45_1a4e, // bcachefs
-    0x7371_7368, // squashfs
-    0xe0f5_e1e2, // erofs
-    0x8584_58f6, // ramfs
-];
 
 /// Watched folders. An event is never read: after the first the watch is of no more use, and another takes its place.
 pub(crate) struct FolderWatch {
@@ -124,8 +109,7 @@ fn unescaped(point: &[u8]) -> PathBuf {
 fn watch(inotify: &OwnedFd, folder: &Path) -> Option<Id> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = openat(CWD, folder, flags, Mode::empty()).ok()?;
-    let kind = fstatfs(&open).ok()?.f_type as u64 & 0xffff_ffff;
-    if !LOCAL.contains(&kind) {
+    if !FileSystem::of(fstatfs(&open).ok()?.f_type).tells_changes() {
         return None;
     }
     // An open too: who opens a file may change it through a map.

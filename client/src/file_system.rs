@@ -1,0 +1,72 @@
+//! What can be relied on, of the file system that a file is on.
+
+/// Kinds of file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileSystem {
+    /// This kernel makes every change, and stamps the file with the time of it (ctime). (An overlay whose layers are
+    /// edited would be another matter, which its documentation forbids.)
+    Local,
+    /// Changes are stamped, and others make them too.
+    Network,
+    /// Nothing changes, and files keep the stamps they had in the image: of two images, mounted one after the other, files of
+    /// other content may have the same stat.
+    Image,
+    /// Nothing is known of it: FUSE, folders shared by a host, and the like.
+    Other,
+}
+
+/// `f_type` in statfs(2), and what it stands for.
+const KINDS: [(u64, FileSystem); 18] = [
+    (0xef53, FileSystem::Local),        // ext2, ext3, ext4
+    (0x5846_5342, FileSystem::Local),   // xfs
+    (0x9123_683e, FileSystem::Local),   // btrfs
+    (0x0102_1994, FileSystem::Local),   // tmpfs
+    (0x794c_7630, FileSystem::Local),   // overlayfs
+    (0x2fc1_2fc1, FileSystem::Local),   // zfs
+    (0xf2f5_2010, FileSystem::Local),   // f2fs
+    (0xca45_1a4e, FileSystem::Local),   // bcachefs
+    (0x8584_58f6, FileSystem::Local),   // ramfs
+    (0x6969, FileSystem::Network),      // nfs
+    (0xff53_4d42, FileSystem::Network), // cifs
+    (0xfe53_4d42, FileSystem::Network), // smb2, smb3
+    (0x00c3_6400, FileSystem::Network), // ceph
+    (0x0bd0_0bd0, FileSystem::Network), // lustre
+    (0x4750_4653, FileSystem::Network), // gpfs
+    (0x1983_0326, FileSystem::Network), // beegfs
+    (0x7371_7368, FileSystem::Image),   // squashfs
+    (0xe0f5_e1e2, FileSystem::Image),   // erofs
+];
+
+impl FileSystem {
+    /// By `f_type`, whose upper half is the sign of the lower where that is a signed number.
+    pub(crate) fn of(f_type: i64) -> FileSystem {
+        let number = f_type as u64 & 0xffff_ffff;
+        let known = KINDS.iter().find(|(known, _)| *known == number);
+        known.map_or(FileSystem::Other, |(_, kind)| *kind)
+    }
+
+    /// Whether this kernel tells of every change.
+    pub(crate) fn tells_changes(self) -> bool {
+        matches!(self, FileSystem::Local | FileSystem::Image)
+    }
+
+    /// Whether a file's stat tells its content from every other, for other jobs and later mounts too.
+    pub(crate) fn stamps_changes(self) -> bool {
+        matches!(self, FileSystem::Local | FileSystem::Network)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_whatever_their_sign_and_unknown_ones_promise_nothing() {
+        assert_eq!(FileSystem::of(0xef53), FileSystem::Local);
+        assert_eq!(FileSystem::of(0x9123_683e_u32 as i32 as i64), FileSystem::Local);
+        let proc = FileSystem::of(0x9fa0);
+        assert!(!proc.tells_changes() && !proc.stamps_changes());
+        assert!(!FileSystem::of(0x7371_7368).stamps_changes());
+        assert!(!FileSystem::of(0x6969).tells_changes());
+    }
+}
