@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from prebake import graph
 from prebake._job import native
 from prebake.code import identify
-from prebake.errors import Refused, not_cached, warn_once
+from prebake.errors import Code, not_cached, Refused, warn_once
 from prebake.fill import Fill, nothing_ahead
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,7 +37,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     unknown = [each for each in inputs if isinstance(each, str) and each not in signature.parameters]
     if unknown:
         raise Refused(
-            "inputs", f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file"
+            Code.DATASET, f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file"
         )
 
     @functools.wraps(function)
@@ -82,4 +82,4 @@ def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:
         return [os.fspath(value)]
     if isinstance(value, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in value):
         return [os.fspath(path) for path in value]
-    raise Refused("inputs", f"argument {each} is not a path or a list of paths")
+    raise Refused(Code.DATASET, f"argument {each} is not a path or a list of paths")

@@ -10,7 +10,7 @@ import sys
 from typing import Any, NamedTuple
 
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
-from prebake.errors import Refused
+from prebake.errors import Code, Refused
 from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
 from prebake.instances import encode
 
@@ -37,5 +37,5 @@ def identify(value: Any, name: str = "it") -> Identity:
     try:
         encoder.value(value)
     except RecursionError:
-        raise Refused("too-deep", f"{encoder.where()[:200]} is nested too deeply") from None
+        raise Refused(Code.TOO_LARGE, f"{encoder.where()[:200]} is nested too deeply") from None
     return Identity(digest(CODE_CONTEXT, bytes(encoder.out)), dict(sorted(encoder.packages.items())))

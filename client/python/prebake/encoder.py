@@ -15,7 +15,7 @@ from typing import Any
 
 from prebake import packages
 from prebake._job import native
-from prebake.errors import Refused
+from prebake.errors import Code, Refused
 
 CODE_CONTEXT = "prebake 2026 python code v1"
 
@@ -52,7 +52,7 @@ class Encoder:
     def where(self) -> str:
         return "".join(self.path)
 
-    def refuse(self, code: str, reason: str) -> Refused:
+    def refuse(self, code: Code, reason: str) -> Refused:
         return Refused(code, f"{self.where()} {reason}")
 
     def emit(self, tag: str, data: bytes = b"") -> None:
@@ -82,7 +82,7 @@ class Encoder:
         self._left -= 1
         if self._left < 0:
             raise self.refuse(
-                "too-large", f"holds more than {VALUES_MAX} values; put them in a file and read it"
+                Code.TOO_LARGE, f"holds more than {VALUES_MAX} values; put them in a file and read it"
             )
         kind = type(value)
         scalar = _SCALARS.get(kind)
@@ -126,9 +126,9 @@ class Encoder:
     def named(self, owner: packages.Owner, module: str, qualname: str) -> None:
         """Installed code: fully known by its name and its distribution's version."""
         if owner is packages.PYTHON and module.partition(".")[0] in RANDOM_MODULES:
-            raise self.refuse("random", f"uses {module}.{qualname}; mark the transform with prebake.random()")
+            raise self.refuse(Code.RANDOM, f"uses {module}.{qualname}; mark the transform with prebake.random()")
         if owner is packages.PYTHON and module == "os" and qualname in ENVIRONMENT_NAMES:
-            raise self.refuse("environment", ENVIRONMENT)
+            raise self.refuse(Code.ENVIRONMENT, ENVIRONMENT)
         self.packages[owner.name] = owner.version
         self.text("installed", owner.name, owner.version, module, qualname)
 

@@ -1,22 +1,64 @@
-"""What Prebake says when it cannot help: one exception, one warning, each said once."""
+"""What Prebake says when it cannot help: codes, one exception, one warning, each said once."""
 
 from __future__ import annotations
 
+import enum
 import warnings
+
+
+class Code(enum.StrEnum):
+    """Why something is not cached. The codes are stable: programs and documentation refer to them."""
+
+    #: Draws random numbers, or holds what draws them.
+    RANDOM = "R20"
+    #: Reads the clock, or makes identifiers that are never the same.
+    CLOCK = "R21"
+    #: Talks to the network.
+    NETWORK = "R22"
+    #: Reads files that nothing tells of.
+    UNDECLARED = "R23"
+    #: Reads environment variables in a way that does not show which.
+    ENVIRONMENT = "R24"
+    #: Keeps something from one item to the next.
+    CARRIES_STATE = "R25"
+    #: It cannot be told what item i is.
+    DATASET = "R30"
+    #: An object of which it cannot be told what it is.
+    OPAQUE = "R31"
+    #: Changes what it is given.
+    MUTATES = "R32"
+    #: Yields something else when run twice.
+    UNSTABLE = "R33"
+    #: Reaches names that cannot be seen in its code.
+    DYNAMIC = "R34"
+    #: Larger, or more deeply nested, than a description may be.
+    TOO_LARGE = "R35"
+    #: Passes a module of the user's around as a value.
+    MODULE_AS_VALUE = "R36"
+    #: Imports something that cannot be imported.
+    IMPORT = "R37"
+    #: A value that would not come back exactly as it was.
+    VALUE = "R39"
+    #: Reading it back would take longer than making it.
+    TOO_CHEAP = "R40"
+    #: Larger than an element may be.
+    TOO_BIG = "R41"
+    #: Disk or memory is full.
+    NO_ROOM = "R42"
 
 
 class Refused(Exception):
     """Prebake cannot tell what something is, so it will not cache it.
 
-    `code` is stable and short; `reason` says in words what was met, where, and what to do about it.
+    `code` is one of `Code`; `reason` says in words what was met, where, and what to do about it.
     """
 
-    def __init__(self, code: str, reason: str) -> None:
+    def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[Refused], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[Refused], tuple[Code, str]]:
         return (Refused, (self.code, self.reason))
 
 
@@ -26,7 +68,7 @@ class PrebakeWarning(UserWarning):
 
 def not_cached(error: Exception) -> None:
     """Says once why something is not cached: a refusal, or whatever an odd object raised when looked at."""
-    why = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+    why = f"{error.code} {error}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
     warn_once(f"refused {why}", f"not cached: {why}")
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from prebake import bytecode, packages
 from prebake.encoder import ENVIRONMENT, ENVIRONMENT_NAMES, Encoder, Handler
+from prebake.errors import Code
 
 #: Builtins that reach names which cannot be seen in the bytecode.
 DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "compile"})
@@ -105,7 +106,7 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
     if written:
         raise encoder.refuse(
-            "carries-state",
+            Code.CARRIES_STATE,
             f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
         )
     namespace, builtins = function.__globals__, vars(sys.modules["builtins"])
@@ -118,7 +119,7 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
         elif name in builtins:
             if name in DYNAMIC:
                 raise encoder.refuse(
-                    "dynamic", f"calls {name}(), which reaches names that cannot be seen in its code"
+                    Code.DYNAMIC, f"calls {name}(), which reaches names that cannot be seen in its code"
                 )
             encoder.text("builtin", name)
         else:
@@ -130,12 +131,12 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
 def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References) -> None:
     """A value that code names. Of a user's module, only the attributes that the code can take count."""
     if value is os and used.names & ENVIRONMENT_NAMES:
-        raise encoder.refuse("environment", ENVIRONMENT)
+        raise encoder.refuse(Code.ENVIRONMENT, ENVIRONMENT)
     if not isinstance(value, types.ModuleType) or packages.owner(value.__name__) is not None:
         encoder.value(value)
     elif name in used.bare:
         raise encoder.refuse(
-            "module-as-value", f"uses the module {value.__name__} as a value; name the attributes instead"
+            Code.MODULE_AS_VALUE, f"uses the module {value.__name__} as a value; name the attributes instead"
         )
     elif id(value) in encoder.open:
         encoder.emit("inside", value.__name__.encode())
@@ -164,24 +165,24 @@ def _imported(
     owner = packages.owner(full)
     if owner is not None:
         if full.partition(".")[0] == "os" and used.names & ENVIRONMENT_NAMES:
-            raise encoder.refuse("environment", ENVIRONMENT)
+            raise encoder.refuse(Code.ENVIRONMENT, ENVIRONMENT)
         encoder.named(owner, full, "")
         return
     try:
         module = importlib.import_module(full)
     except Exception as error:
-        raise encoder.refuse("import", f"imports {full}, which fails: {error}") from None
+        raise encoder.refuse(Code.IMPORT, f"imports {full}, which fails: {error}") from None
     if not names:
         module = sys.modules[full.partition(".")[0]]
         if used.imported_as & used.bare:
             raise encoder.refuse(
-                "module-as-value", f"uses the module {full} as a value; name the attributes instead"
+                Code.MODULE_AS_VALUE, f"uses the module {full} as a value; name the attributes instead"
             )
         _reached(encoder, module, "", used)
     for each in names:
         encoder.text("from", each)
         if each not in vars(module):
-            raise encoder.refuse("import", f"imports {each} from {full}, where it is not")
+            raise encoder.refuse(Code.IMPORT, f"imports {each} from {full}, where it is not")
         _reached(encoder, vars(module)[each], each, used)
 
 
@@ -198,7 +199,7 @@ def _class(encoder: Encoder, cls: type) -> None:
     try:
         annotations = inspect.get_annotations(cls)
     except Exception as error:
-        raise encoder.refuse("opaque", f"has annotations that cannot be evaluated: {error}") from None
+        raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
     encoder.member(".__annotations__", annotations)
     for name, value in sorted(vars(cls).items()):
         if name not in CLASS_SKIPPED:
@@ -222,7 +223,7 @@ def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
     owner = packages.owner(module)
     if owner is None:
         raise encoder.refuse(
-            "opaque", f"is compiled code ({module}.{function.__name__}) that no installed package owns"
+            Code.OPAQUE, f"is compiled code ({module}.{function.__name__}) that no installed package owns"
         )
     encoder.named(owner, module, function.__qualname__)
 
@@ -252,7 +253,7 @@ def _module(encoder: Encoder, module: types.ModuleType) -> None:
     owner = packages.owner(module.__name__)
     if owner is None:
         raise encoder.refuse(
-            "module-as-value", f"is the module {module.__name__}: what is used of it is unseen"
+            Code.MODULE_AS_VALUE, f"is the module {module.__name__}: what is used of it is unseen"
         )
     encoder.named(owner, module.__name__, "")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from prebake import packages
 from prebake.encoder import ENVIRONMENT, Encoder
+from prebake.errors import Code
 from prebake.marks import is_random
 
 #: Random generators by class: their state changes as they are used.
@@ -40,13 +41,13 @@ def encode(encoder: Encoder, value: Any) -> None:
     """Any instance that is not of a builtin type."""
     cls = type(value)
     if cls is object:
-        raise encoder.refuse("opaque", "is a bare object(), which equals nothing but itself")
+        raise encoder.refuse(Code.OPAQUE, "is a bare object(), which equals nothing but itself")
     if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES or is_random(value):
         raise encoder.refuse(
-            "random", f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
+            Code.RANDOM, f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
         )
     if cls is type(os.environ):
-        raise encoder.refuse("environment", ENVIRONMENT)
+        raise encoder.refuse(Code.ENVIRONMENT, ENVIRONMENT)
     if _array(encoder, value):
         return
     if isinstance(value, enum.Enum):
@@ -115,7 +116,7 @@ def _reduced(encoder: Encoder, value: Any) -> Any:
         return reducer(value) if reducer is not None else value.__reduce_ex__(4)
     except Exception as error:
         raise encoder.refuse(
-            "opaque", f"is a {type(value).__qualname__}, which cannot be taken apart: {error}"
+            Code.OPAQUE, f"is a {type(value).__qualname__}, which cannot be taken apart: {error}"
         ) from None
 
 
@@ -149,7 +150,7 @@ def _global(encoder: Encoder, value: Any, name: str) -> None:
         if owner is not None and packages.resolve(module, name) is value:
             encoder.named(owner, module, name)
             return
-    raise encoder.refuse("opaque", f"is known only as {name!r}, which no installed module holds")
+    raise encoder.refuse(Code.OPAQUE, f"is known only as {name!r}, which no installed module holds")
 
 
 def _order(strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -173,7 +174,7 @@ def _array(encoder: Encoder, value: Any) -> bool:
         return True
     if torch is not None and cls in (torch.Tensor, torch.nn.Parameter):
         if value.layout is not torch.strided or value.is_quantized:
-            raise encoder.refuse("opaque", f"is a tensor of layout {value.layout}")
+            raise encoder.refuse(Code.OPAQUE, f"is a tensor of layout {value.layout}")
         encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
         encoder.member(".shape", tuple(value.shape))
         encoder.member(".order", _order(value.stride()))

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from prebake.errors import Refused
+from prebake.errors import Code, Refused
 
 #: Leaves start on multiples of this: a cache line, and what Arrow asks of buffers.
 ALIGNMENT = 64
@@ -93,7 +93,7 @@ def _descr(dtype: Any) -> Any:
     """A NumPy type as JSON, only if that says all there is to it."""
     descr = dtype.str if dtype.fields is None else [list(field) for field in dtype.descr]
     if dtype.kind not in _DTYPE_KINDS or dtype.hasobject or dtype.metadata or not _round_trips(dtype, descr):
-        raise Refused("dtype", f"an array of type {dtype} cannot be stored exactly")
+        raise Refused(Code.VALUE, f"an array of type {dtype} cannot be stored exactly")
     return descr
 
 
@@ -133,14 +133,14 @@ class _Writer:
         end = 0
         for start, length in sorted(self._memory):
             if start < end:
-                raise Refused("shared", "a value that holds the same memory twice cannot be stored; copy it")
+                raise Refused(Code.VALUE, "a value that holds the same memory twice cannot be stored; copy it")
             end = start + length
 
     def _once(self, value: Any) -> None:
         """Notes an object that can be edited in place."""
         if id(value) in self._mutable:
             raise Refused(
-                "shared", f"a value that holds one {type(value).__name__} twice cannot be stored; copy it"
+                Code.VALUE, f"a value that holds one {type(value).__name__} twice cannot be stored; copy it"
             )
         self._mutable.add(id(value))
 
@@ -154,7 +154,7 @@ class _Writer:
 
     def node(self, value: Any, depth: int) -> Node:
         if depth > DEPTH_MAX:
-            raise Refused("too-deep", f"a value of more than {DEPTH_MAX} levels cannot be stored")
+            raise Refused(Code.TOO_LARGE, f"a value of more than {DEPTH_MAX} levels cannot be stored")
         kind = type(value)
         if kind is list or kind is dict:
             self._once(value)
@@ -170,7 +170,7 @@ class _Writer:
             return self._array(value)
         if numpy is not None and isinstance(value, numpy.generic) and kind is value.dtype.type:
             if isinstance(value, (str, bytes)) and value[-1:] in ("\0", b"\0"):
-                raise Refused("type", "NumPy loses the zero at the end of a string; use str or bytes")
+                raise Refused(Code.VALUE, "NumPy loses the zero at the end of a string; use str or bytes")
             array = numpy.asarray(value)
             self.leaf(_bytes_of(array), array.nbytes)
             return {"kind": "scalar", "dtype": _descr(value.dtype)}
@@ -179,7 +179,7 @@ class _Writer:
         if image is not None and kind is image.Image:
             return self._image(value, depth)
         raise Refused(
-            "type", f"a value of type {kind.__module__}.{kind.__qualname__} cannot be stored exactly"
+            Code.VALUE, f"a value of type {kind.__module__}.{kind.__qualname__} cannot be stored exactly"
         )
 
     def _array(self, array: Any) -> Node:
@@ -190,7 +190,7 @@ class _Writer:
             array = array.transpose(axes)
             if not array.flags.c_contiguous:
                 raise Refused(
-                    "strides", "an array with gaps cannot be stored exactly; use numpy.ascontiguousarray"
+                    Code.VALUE, "an array with gaps cannot be stored exactly; use numpy.ascontiguousarray"
                 )
             node["axes"] = axes
         if array.nbytes:
@@ -209,7 +209,7 @@ class _Writer:
             or tensor.is_neg()
         ):
             raise Refused(
-                "tensor", "only contiguous tensors on the CPU without gradient can be stored exactly"
+                Code.VALUE, "only contiguous tensors on the CPU without gradient can be stored exactly"
             )
         if tensor.numel():
             self._memory.append((tensor.data_ptr(), tensor.numel() * tensor.element_size()))
@@ -219,7 +219,7 @@ class _Writer:
 
     def _image(self, image: Any, depth: int) -> Node:
         if image.mode != "1" and image.mode not in _IMAGE_BYTES:
-            raise Refused("image", f"an image of mode {image.mode} cannot be stored exactly; convert it")
+            raise Refused(Code.VALUE, f"an image of mode {image.mode} cannot be stored exactly; convert it")
         self._once(image)
         pixels = image.tobytes()
         self.leaf(pixels, len(pixels))
@@ -262,7 +262,7 @@ def _write_sequence(writer: _Writer, value: Any, depth: int) -> Node:
 
 def _write_dict(writer: _Writer, value: dict[str, Any], depth: int) -> Node:
     if not all(type(key) is str for key in value):
-        raise Refused("dict", "a dictionary with keys that are not strings cannot be stored")
+        raise Refused(Code.VALUE, "a dictionary with keys that are not strings cannot be stored")
     return {"kind": "dict", "of": [[key, writer.node(member, depth + 1)] for key, member in value.items()]}
 
 

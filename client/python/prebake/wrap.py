@@ -10,7 +10,7 @@ from typing import Any
 from prebake import graph, snapshot
 from prebake._job import native
 from prebake.code import Identity
-from prebake.errors import Refused, warn_once
+from prebake.errors import Code, Refused, warn_once
 from prebake.fill import Fill, unseen
 from prebake.marks import Random, is_random
 
@@ -44,7 +44,7 @@ def wrap(
     if hasattr(dataset, "loader") and (hasattr(dataset, "samples") or hasattr(dataset, "imgs")):
         return _of_folder(dataset, transforms, root, path)
     raise Refused(
-        "dataset",
+        Code.DATASET,
         f"wrap cannot see into a {type(dataset).__qualname__}: give it a list of file paths with the "
         "transforms, or an object with .samples and .loader like torchvision's ImageFolder",
     )
@@ -52,10 +52,10 @@ def wrap(
 
 def _of_files(files: Any, transforms: Any, root: Any, path: bool) -> Dataset:
     if not all(isinstance(file, (str, os.PathLike)) for file in files):
-        raise Refused("dataset", "wrap takes a list of file paths; this list holds something else")
+        raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
     if not transforms:
         raise Refused(
-            "transforms", "wrap needs the transforms: the first gets the path, the last makes the element"
+            Code.DATASET, "wrap needs the transforms: the first gets the path, the last makes the element"
         )
     return Dataset([os.fspath(file) for file in files], list(transforms), root, path)
 
@@ -66,11 +66,11 @@ def _of_folder(dataset: Any, transforms: Any, root: Any, path: bool) -> Dataset:
         transforms = _steps(own)
     elif own is not None:
         raise Refused(
-            "transforms", "the data set has a transform of its own; give the transforms in one place"
+            Code.DATASET, "the data set has a transform of its own; give the transforms in one place"
         )
     if _overrides(dataset):
         raise Refused(
-            "dataset", f"{type(dataset).__qualname__} makes its items in a way that wrap cannot see"
+            Code.DATASET, f"{type(dataset).__qualname__} makes its items in a way that wrap cannot see"
         )
     samples = dataset.samples if hasattr(dataset, "samples") else dataset.imgs
     wrapped = Dataset(
@@ -215,7 +215,7 @@ class Dataset:
     def _open(self, job: Any) -> Any:
         self._known = None
         if not self._cut:
-            raise Refused("random", "every transform is random, so nothing can be shared")
+            raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         held, known = snapshot.take(self._shared()), graph.identities(self._shared())
         collection = job.plan(graph.of_files(self._shared(), self._path_ignored, known))
         self._held, self._known = held, known

@@ -102,10 +102,10 @@ def test_only_a_composition_is_taken_apart(images: list[str]) -> None:
 @pytest.mark.parametrize(
     ("dataset", "transforms", "code"),
     [
-        (object(), [decode], "dataset"),
-        ([1, 2], [decode], "dataset"),
-        (["a.jpg"], None, "transforms"),
-        (SimpleNamespace(samples=[], loader=decode, transform=halve), [halve], "transforms"),
+        (object(), [decode], "R30"),
+        ([1, 2], [decode], "R30"),
+        (["a.jpg"], None, "R30"),
+        (SimpleNamespace(samples=[], loader=decode, transform=halve), [halve], "R30"),
     ],
 )
 def test_what_wrap_cannot_see_into_is_refused(dataset: Any, transforms: Any, code: str) -> None:
