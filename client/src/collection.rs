@@ -92,21 +92,23 @@ impl Collection {
     }
 
     /// `count` items of a data set, each known by its number and the files that [`Items::set_reads`] names for it. Those are
-    /// named by their path below `root`, unless the graph ignores paths.
+    /// named by their path below `root`, unless the graph ignores paths. With `unread` they read none until something is named;
+    /// else they have no fingerprint until then.
     ///
     /// # Errors
     /// `internal` if a relative path cannot be resolved.
-    pub fn places(&self, root: &Path, count: usize) -> Result<Items> {
-        let inputs = Inputs::records(resolve(root)?, Own::Places(count), self.path_ignored);
+    pub fn places(&self, root: &Path, count: usize, unread: bool) -> Result<Items> {
+        let inputs = Inputs::records(resolve(root)?, Own::Places(count), self.path_ignored, unread);
         Ok(self.items(inputs))
     }
 
     /// Items that are known by a digest each, have a name for people, and read the files that [`Items::set_reads`] names.
+    /// `unread` as in [`Collection::places`].
     ///
     /// # Errors
     /// `internal` if a relative path cannot be resolved.
-    pub fn named(&self, root: &Path, named: Vec<(Digest, String)>) -> Result<Items> {
-        let inputs = Inputs::records(resolve(root)?, Own::Named(named), self.path_ignored);
+    pub fn named(&self, root: &Path, named: Vec<(Digest, String)>, unread: bool) -> Result<Items> {
+        let inputs = Inputs::records(resolve(root)?, Own::Named(named), self.path_ignored, unread);
         Ok(self.items(inputs))
     }
 

@@ -42,8 +42,9 @@ impl Inputs {
         Inputs::Files(Files::new(root, paths, path_ignored))
     }
 
-    pub(crate) fn records(root: PathBuf, own: Own, path_ignored: bool) -> Inputs {
-        Inputs::Records(Records::new(Files::new(root, Vec::new(), path_ignored), own))
+    pub(crate) fn records(root: PathBuf, own: Own, path_ignored: bool, unread: bool) -> Inputs {
+        let files = Files::new(root, Vec::new(), path_ignored);
+        Inputs::Records(Records::new(files, own, unread))
     }
 
     pub(crate) fn call(name: String, arguments: Digest, roots: Vec<PathBuf>) -> Inputs {

@@ -224,6 +224,19 @@ impl Items {
         Some(stamp.iter().map(|(_, stat)| *stat).collect())
     }
 
+    /// The input of item `i` under the lease that this thread has on it: fingerprint, and stats of its files. What is made of
+    /// the item may be stored wherever another lease is on the same.
+    #[must_use]
+    pub fn leased(&self, i: usize) -> Option<(Digest, Vec<FileStat>)> {
+        let state = self.0.state.lock();
+        let lease = state.leases.get(&i)?.iter();
+        let mine = lease.into_iter().find(|l| l.thread == thread::current().id())?;
+        Some((
+            mine.fingerprint,
+            mine.stamp.iter().map(|(_, stat)| *stat).collect(),
+        ))
+    }
+
     /// Checks the inputs of all items known so far against the file system; how many changed. To be called at the start
     /// of an epoch.
     ///

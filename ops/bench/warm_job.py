@@ -132,7 +132,8 @@ def validate_us(folder: Path, paths: list[str], times: int) -> list[float]:
     job = _native.connect(None, "bench", False)
     spent = []
     for _ in range(times):
-        items = job.plan(graph.of_files([element], False)).files(str(folder), paths)
+        described = graph.chain([graph.files(False), graph.step(element, graph.identify(element))])
+        items = job.plan(described).files(str(folder), paths)
         while missing := items.missing(range(len(paths))):
             if items.acquire(missing, [], 1) != ([], {}):
                 raise RuntimeError("the cache was not warm: elements were to be computed")

@@ -14,8 +14,9 @@ daemon, or with `PREBAKE=off`, everything is computed in the job. `PREBAKE_DIR` 
 
 from prebake.cached import cached
 from prebake.code import fingerprint
+from prebake.dataset import Dataset
 from prebake.errors import PrebakeWarning, Refused
 from prebake.marks import random
-from prebake.wrap import Dataset, wrap
+from prebake.wrap import wrap
 
 __all__ = ["Dataset", "PrebakeWarning", "Refused", "cached", "fingerprint", "random", "wrap"]

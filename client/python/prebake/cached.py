@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph
+from prebake import graph, tripwire
 from prebake._job import native
+from prebake.again import Tripped
 from prebake.code import identify
-from prebake.errors import Code, not_cached, Refused, warn_once
+from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Fill, nothing_ahead
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,7 +38,8 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     unknown = [each for each in inputs if isinstance(each, str) and each not in signature.parameters]
     if unknown:
         raise Refused(
-            Code.DATASET, f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file"
+            Code.DATASET,
+            f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
     @functools.wraps(function)
@@ -49,7 +51,13 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         fill = _fill(function, inputs, bound)
         if fill is None:
             return function(*args, **kwargs)
-        return fill.many([0], nothing_ahead)[0]
+        try:
+            return fill.many([0], nothing_ahead)[0]
+        except Tripped as tripped:
+            tripwire.restore(tripped.before)
+            name = function.__qualname__
+            not_cached(Refused(Code.RANDOM, f"{name} draws from {tripped.generator}: it is called each time"))
+            return function(*args, **kwargs)
 
     return call
 

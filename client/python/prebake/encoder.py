@@ -126,7 +126,9 @@ class Encoder:
     def named(self, owner: packages.Owner, module: str, qualname: str) -> None:
         """Installed code: fully known by its name and its distribution's version."""
         if owner is packages.PYTHON and module.partition(".")[0] in RANDOM_MODULES:
-            raise self.refuse(Code.RANDOM, f"uses {module}.{qualname}; mark the transform with prebake.random()")
+            raise self.refuse(
+                Code.RANDOM, f"uses {module}.{qualname}; mark the transform with prebake.random()"
+            )
         if owner is packages.PYTHON and module == "os" and qualname in ENVIRONMENT_NAMES:
             raise self.refuse(Code.ENVIRONMENT, ENVIRONMENT)
         self.packages[owner.name] = owner.version

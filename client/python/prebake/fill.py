@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prebake import _job, values
-from prebake.errors import not_cached, warn_once
+from prebake import _job, tripwire, values
+from prebake.again import Again, Tripped
+from prebake.errors import Refused, not_cached, warn_once
 
 #: Time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
 #: for. Wall time, since they wait for reading too.
@@ -64,7 +65,10 @@ class Fill:
     `open_items` makes the native items for a native job; it is called again after a fork or a lost daemon. It
     may return None to say that nothing is to be cached. `compute` makes item i. Items are numbered from 0 to
     `count`. `unchanged` says whether `compute` still is what the items were opened as; if asked closely, at
-    any cost.
+    any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
+    of item i may be stored, or raises `Refused` if nothing of the collection may. `culprit(i)` says what draws
+    random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went into
+    it before.
     """
 
     def __init__(
@@ -73,16 +77,27 @@ class Fill:
         compute: Callable[[int], Any],
         count: int,
         unchanged: Callable[[bool], bool] = lambda closely: True,
+        culprit: Callable[[int], Any] | None = None,
+        spent: Callable[[int], tuple[int, int]] = lambda i: (0, 0),
+        prepare: Callable[[Sequence[int]], None] = lambda indices: None,
+        approve: Callable[[Any, int], bool] = lambda items, i: True,
     ) -> None:
         self._open_items = open_items
+        self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
+        self._spent = spent
+        self._prepare = prepare
+        self._approve = approve
         self._compute = compute
         self._unchanged = unchanged
         self._changes = 0
         self._connection: _job.Connection | None = None
         self._items: Any = None
-        self._cost_ns = 0.0
+        #: Of an item on average: time, in nanoseconds.
+        self.cost_ns = 0.0
         self._stored = False
         self._unstorable = False
+        #: Items to compute here, and why they are not shared.
+        self._alone: dict[int, str] = {}
         #: Items that this job has seen: not worth computing ahead.
         self.seen = bytearray(count)
 
@@ -125,32 +140,64 @@ class Fill:
         if items is not None and self._guarded(items.validate) is None:
             self.reset()
 
-    def get(self, i: int) -> Any:
-        """Item i, after a look at its input."""
-        self.items()
-        found = self._read(i, validated=False)
-        if found is not None:
-            return values.decode(found[1], found[0])
-        return self.many([i], unseen(range(len(self.seen)), i + 1, self.seen))[0]
+    def set_reads(self, i: int, paths: list[str]) -> None:
+        """Says which files item i reads, where items are opened already."""
+        items = self._items
+        if items is not None:
+            self._guarded(items.set_reads, i, paths)
 
-    def many(
+    def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
+        """Stores an element of item i that was made beside another's, if its input is still the same."""
+        items = self.items()
+        acquired = items and self._guarded(items.acquire, [i], [], 1)
+        if not acquired or i not in acquired[0]:
+            return
+        if leased is not None and items.leased(i) == leased:
+            self._guarded(items.put, i, layout, parts, cpu_ns, io_ns)
+        else:
+            self._guarded(items.release, [i])
+        self._guarded(items.commit)
+
+    def many(self, indices: Sequence[int], ahead: Ahead) -> list[Any]:
+        """Items in the order of `indices`."""
+        got = self.gather(indices, ahead)
+        return [got[i] if i in got else self.compute(i) for i in indices]
+
+    def gather(
         self, indices: Sequence[int], ahead: Ahead, got: dict[int, Any] | None = None, validated: bool = False
-    ) -> list[Any]:
-        """Items in the order of `indices`, of which the caller may have some.
+    ) -> dict[int, Any]:
+        """Items of which the caller may have some, as far as they are cached or were made to be.
 
-        With `validated`, inputs are as `validate` last found them.
+        The others are the caller's to compute, in its own order: perhaps they draw random numbers. With
+        `validated`, inputs are as `validate` last found them.
         """
         got = got or {}
+        alone: dict[int, str] = {}
         for attempt in range(READS_MAX + 1):
             for i in indices:
                 found = self._read(i, validated) if i not in got else None
                 if found is not None:
                     got[i] = values.decode(found[1], found[0])
-            missing = [i for i in dict.fromkeys(indices) if i not in got]
+            missing = [i for i in dict.fromkeys(indices) if i not in got and i not in alone]
             if not missing or attempt == READS_MAX or self.items() is None:
                 break
-            got |= self.ensure(missing, ahead)
-        return [got[i] if i in got else self._compute(i) for i in indices]
+            got |= self.ensure(missing, ahead, alone)
+        self._alone.update(alone)
+        return got
+
+    def compute(self, i: int) -> Any:
+        """Item i, made here and not stored."""
+        before = tripwire.state()
+        try:
+            value = self._compute(i)
+        except Again:
+            tripwire.restore(before)
+            raise
+        why = self._alone.pop(i, None)
+        if why is not None:
+            # Only now: of a file that is missing the user's own error tells better.
+            warn_once("bypass", f"not cached: {why}")
+        return value
 
     def array(self, indices: Sequence[int]) -> Any:
         """Items as one array if they are cached arrays of one type and shape; None if not."""
@@ -171,13 +218,20 @@ class Fill:
         items = self._items
         return None if items is None else self._guarded(items.get, i, validated=validated)
 
-    def ensure(self, wanted: Sequence[int], ahead: Ahead, read_back: bool = False) -> dict[int, Any]:
+    def ensure(
+        self,
+        wanted: Sequence[int],
+        ahead: Ahead,
+        alone: dict[int, str] | None = None,
+        read_back: bool = False,
+    ) -> dict[int, Any]:
         """Makes wanted items readable, or returns their values if they were computed here.
 
         With `read_back` those that can be read are not returned: holding on to a batch of them costs as much
         as reading it back. What is neither when it returns is the caller's to compute: there is no daemon to
-        share it with.
+        share it with, or the item is in `alone`, with why it is not shared.
         """
+        alone = {} if alone is None else alone
         mine: dict[int, Any] = {}
         #: Made here and not held, to be read back.
         stored: list[int] = []
@@ -205,12 +259,10 @@ class Fill:
                 # The transforms changed: what was made before stays as it was made.
                 mine |= self._read_from(items, stored)
                 stored = []
-            for i, why in bypass.items():
+            for i in bypass:
                 self.seen[i] = 1
-                mine[i] = self._compute(i)
-                # Only now: of a file that is missing the user's own error tells better.
-                warn_once("bypass", f"not cached: {why}")
-            missing = [i for i in missing if i not in mine]
+            alone |= bypass
+            missing = [i for i in missing if i not in mine and i not in alone]
         return mine
 
     def _read_from(self, items: Any, indices: Sequence[int]) -> dict[int, Any]:
@@ -227,7 +279,7 @@ class Fill:
         return found
 
     def _leases(self) -> int:
-        return max(1, min(LEASES_MAX, int(LEASE_NS / self._cost_ns))) if self._cost_ns else 1
+        return max(1, min(LEASES_MAX, int(LEASE_NS / self.cost_ns))) if self.cost_ns else 1
 
     def _run(
         self, items: Any, granted: list[int], wanted: Sequence[int], mine: dict[int, Any], read_back: bool
@@ -237,10 +289,12 @@ class Fill:
         try:
             if not self._still(items, True):
                 return
+            self._prepare(held)
             while held:
+                before = tripwire.state()
                 i = held[0]
                 self.seen[i] = 1
-                if not self._store(items, i, i in wanted_set, mine, read_back):
+                if not self._store(items, i, i in wanted_set, mine, read_back, before):
                     self._guarded(items.release, [i])
                 held.pop(0)
                 if self.items() is not items:
@@ -251,19 +305,37 @@ class Fill:
                 self._guarded(items.release, held)
             self._guarded(items.commit)
 
-    def _store(self, items: Any, i: int, wanted: bool, mine: dict[int, Any], read_back: bool) -> bool:
+    def _store(
+        self,
+        items: Any,
+        i: int,
+        wanted: bool,
+        mine: dict[int, Any],
+        read_back: bool,
+        before: tripwire.Token,
+    ) -> bool:
         """Computes item i and puts it; False if the lease has to be given back."""
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         try:
             value = self._compute(i)
+        except Again:
+            tripwire.restore(before)
+            raise
         except Exception:
             if wanted:
                 raise
             # It raises again when its turn comes.
+            tripwire.restore(before)
             return False
+        drawn = tripwire.moved(before)
+        if drawn is not None:
+            culprit = self._culprit(i)
+            if culprit is not None:
+                raise Tripped(drawn, before, culprit)
+            # Otherwise another thread drew meanwhile.
         cpu = time.thread_time_ns() - cpu
         wall = time.perf_counter_ns() - wall
-        self._cost_ns += (wall - self._cost_ns) * (COST_WEIGHT if self._cost_ns else 1.0)
+        self.cost_ns += (wall - self.cost_ns) * (COST_WEIGHT if self.cost_ns else 1.0)
         if wanted:
             mine[i] = value
         try:
@@ -274,9 +346,18 @@ class Fill:
             # out.
             self._unstorable = not self._stored
             return False
+        try:
+            approved = self._approve(items, i)
+        except Refused as error:
+            not_cached(error)
+            self._unstorable = True
+            return False
+        if not approved:
+            return False
         if not self._still(items, wall > CLOSE_LOOK_NS):
             return False
-        io = max(0, wall - cpu)
+        before_cpu, before_io = self._spent(i)
+        cpu, io = cpu + before_cpu, max(0, wall - cpu) + before_io
         stored = self._guarded(items.put, i, layout, parts, cpu, io, read_back=read_back)
         self._stored = self._stored or stored is not None
         self._changes = 0

@@ -29,23 +29,32 @@ Json = dict[str, Any]
 
 def identities(transforms: Sequence[Callable[..., Any]]) -> list[Identity]:
     """What each of a chain of transforms is. Raises `Refused` if one cannot be known."""
-    return [
-        identify(transform, f"transform {i} ({_name(transform)})")
-        for i, transform in enumerate(transforms, start=1)
-    ]
+    return [identify(transform, step_name(i, transform)) for i, transform in enumerate(transforms, start=1)]
 
 
-def of_files(
-    transforms: Sequence[Callable[..., Any]], path_ignored: bool, known: list[Identity] | None = None
-) -> str:
-    """The graph of a chain of transforms over files, of `identities` if the caller has them.
+def step_name(i: int, transform: Any) -> str:
+    """What a refusal calls the i-th step of a pipeline, counted from 1."""
+    return f"transform {i} ({_name(transform)})"
 
-    Raises `Refused` if a transform cannot be known.
-    """
-    operators = [_source("files", {"files": {"pathIgnored": path_ignored}})]
-    for transform, identity in zip(transforms, known or identities(transforms), strict=True):
-        operators.append(_operator(str(len(operators)), transform, identity))
-    return _graph(operators)
+
+def files(path_ignored: bool) -> Json:
+    """The source of graphs whose items are files, or read files."""
+    return _source("files", {"files": {"pathIgnored": path_ignored}})
+
+
+def step(transform: Any, identity: Identity) -> Json:
+    """One operator of a chain."""
+    return _operator("", transform, identity)
+
+
+def named_step(name: str) -> Json:
+    """An operator of Prebake's own."""
+    return {"name": name, "version": "1", "determinism": {"deterministic": True}}
+
+
+def chain(operators: Sequence[Json]) -> str:
+    """The graph of operators that each take what the one before yields. Their ids are their places."""
+    return _graph([{**operator, "id": str(place)} for place, operator in enumerate(operators)])
 
 
 def of_call(function: Callable[..., Any]) -> str:

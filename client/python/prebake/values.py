@@ -133,7 +133,9 @@ class _Writer:
         end = 0
         for start, length in sorted(self._memory):
             if start < end:
-                raise Refused(Code.VALUE, "a value that holds the same memory twice cannot be stored; copy it")
+                raise Refused(
+                    Code.VALUE, "a value that holds the same memory twice cannot be stored; copy it"
+                )
             end = start + length
 
     def _once(self, value: Any) -> None:

@@ -5,8 +5,16 @@ use crate::error::raise;
 use prebake_client::{Code, Made};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// device, inode, size, mtime_ns, ctime_ns
+type Stat = (u64, u64, u64, i64, i64);
+
+fn tuple(stat: prebake_client::FileStat) -> Stat {
+    (stat.device, stat.inode, stat.size, stat.mtime_ns, stat.ctime_ns)
+}
 
 /// Items that a job reads, each the input of one element.
 #[pyclass(module = "prebake._native", frozen)]
@@ -114,10 +122,17 @@ impl Items {
 
     /// (device, inode, size, mtime_ns, ctime_ns) of the files of item i when its fingerprint was taken; None if there is
     /// none, or if a file was written too recently to tell a later write from.
-    fn stats_of(&self, i: usize) -> Option<Vec<(u64, u64, u64, i64, i64)>> {
-        let stats = self.0.stats_of(i)?;
-        let tuple = |s: prebake_client::FileStat| (s.device, s.inode, s.size, s.mtime_ns, s.ctime_ns);
-        Some(stats.into_iter().map(tuple).collect())
+    fn stats_of(&self, i: usize) -> Option<Vec<Stat>> {
+        Some(self.0.stats_of(i)?.into_iter().map(tuple).collect())
+    }
+
+    /// The input of item i under this thread's lease on it: fingerprint, and stats of its files.
+    fn leased(&self, i: usize) -> Option<(Cow<'static, [u8]>, Vec<Stat>)> {
+        let (fingerprint, stats) = self.0.leased(i)?;
+        Some((
+            fingerprint.0.to_vec().into(),
+            stats.into_iter().map(tuple).collect(),
+        ))
     }
 
     /// Checks all known inputs against the file system; how many changed.

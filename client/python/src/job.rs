@@ -74,24 +74,37 @@ impl Collection {
         self.0.bypass()
     }
 
+    /// Entries that were there when it was planned.
+    #[getter]
+    fn entries(&self) -> u64 {
+        self.0.entries()
+    }
+
     /// Ids of the graph's operators upstream of the output whose own elements have entries.
     #[getter]
     fn ancestors(&self) -> Vec<String> {
         self.0.ancestors().to_vec()
     }
 
-    /// `count` items known by their number and the files that `set_reads` names, which are named below `root`.
-    fn places(&self, py: Python<'_>, root: PathBuf, count: usize) -> PyResult<Items> {
-        let items = py.detach(|| self.0.places(&root, count));
+    /// `count` items known by their number and the files that `set_reads` names, which are named below `root`. With `unread`
+    /// they read none unless it is said; else nothing can be had of an item before.
+    fn places(&self, py: Python<'_>, root: PathBuf, count: usize, unread: bool) -> PyResult<Items> {
+        let items = py.detach(|| self.0.places(&root, count, unread));
         items.map(Items::new).map_err(raise)
     }
 
     /// Items known by a 32-byte digest each, with a name for people, and the files that `set_reads` names.
-    fn named(&self, py: Python<'_>, root: PathBuf, named: Vec<(Vec<u8>, String)>) -> PyResult<Items> {
+    fn named(
+        &self,
+        py: Python<'_>,
+        root: PathBuf,
+        named: Vec<(Vec<u8>, String)>,
+        unread: bool,
+    ) -> PyResult<Items> {
         let digest = |(bytes, name): (Vec<u8>, String)| Ok((Digest::try_from(bytes.as_slice())?, name));
         let named: Result<Vec<_>, prebake_fingerprint::Error> = named.into_iter().map(digest).collect();
         let named = named.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
-        let items = py.detach(|| self.0.named(&root, named));
+        let items = py.detach(|| self.0.named(&root, named, unread));
         items.map(Items::new).map_err(raise)
     }
 

@@ -52,14 +52,14 @@ def images(tmp_path: Path) -> list[str]:
     return make_images(tmp_path / "images", 40)
 
 
-def make_images(folder: Path, count: int) -> list[str]:
+def make_images(folder: Path, count: int, shape: tuple[int, int] = (48, 64)) -> list[str]:
     """Writes small JPEGs whose content differs."""
     folder.mkdir(exist_ok=True)
     numbers = np.random.default_rng(7)
     paths = []
     for i in range(count):
         path = folder / f"{i:03}.jpg"
-        Image.fromarray(numbers.integers(0, 256, (48, 64, 3), dtype=np.uint8)).save(path, quality=90)
+        Image.fromarray(numbers.integers(0, 256, (*shape, 3), dtype=np.uint8)).save(path, quality=90)
         settle(path)
         paths.append(str(path))
     return paths
@@ -161,3 +161,16 @@ def jobs(daemon: PrivateDaemon, tmp_path: Path) -> Iterator[Jobs]:
     started = Jobs(daemon, tmp_path)
     yield started
     started.stop()
+
+
+@pytest.fixture
+def connected(daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process with a daemon of its own, and nothing said yet."""
+    from prebake import _job, errors
+
+    monkeypatch.setenv("PREBAKE_DIR", str(daemon.folder / "cache"))
+    for name, value in (("_current", None), ("_retry_at", 0.0), ("_autostart", False)):
+        monkeypatch.setattr(_job, name, value)
+    monkeypatch.setattr(errors, "_said", set())
+    yield
+    _job._current = None

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,8 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake import _job, errors
-from prebake._demo_daemon import PrivateDaemon
 
 Run = Callable[..., str]
-
-
-@pytest.fixture
-def connected(daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process with a daemon of its own, and nothing said yet."""
-    monkeypatch.setenv("PREBAKE_DIR", str(daemon.folder / "cache"))
-    for name, value in (("_current", None), ("_retry_at", 0.0), ("_autostart", False)):
-        monkeypatch.setattr(_job, name, value)
-    monkeypatch.setattr(errors, "_said", set())
-    yield
-    _job._current = None
 
 
 class Scale:
@@ -173,7 +160,7 @@ def test_leases_follow_the_time_that_others_wait(images: list[str]) -> None:
     dataset = prebake.wrap(images[:6], [slow])
     by_batch(dataset)
     # 50 ms in reading: one or two at once, though they take no CPU time.
-    assert dataset._fill._leases() <= 2
+    assert dataset._pipeline.fill._leases() <= 2
 
 
 def test_a_nested_random_transform_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ use super::Stamp;
 use super::files::Files;
 use crate::clock::Clock;
 use crate::content::Memo;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use prebake_fingerprint::{Digest, input};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,14 +27,15 @@ pub(crate) struct Records {
     files: Files,
     /// Number of each file among `files`.
     numbers: HashMap<PathBuf, usize>,
-    /// Numbers of the files that each item reads.
-    reads: Vec<Box<[usize]>>,
+    /// Numbers of the files that each item reads; None until that is known.
+    reads: Vec<Option<Box<[usize]>>>,
     /// Each item's fingerprint as its caller was last told. A file's may be newer, learned for another item.
     taken: Vec<Option<Digest>>,
 }
 
 impl Records {
-    pub(super) fn new(files: Files, own: Own) -> Records {
+    /// With `unread`, items read no files unless they are said to.
+    pub(super) fn new(files: Files, own: Own, unread: bool) -> Records {
         let count = match &own {
             Own::Places(count) => *count,
             Own::Named(named) => named.len(),
@@ -43,7 +44,7 @@ impl Records {
             own,
             files,
             numbers: HashMap::new(),
-            reads: vec![Box::default(); count],
+            reads: vec![unread.then(Box::default); count],
             taken: vec![None; count],
         }
     }
@@ -53,11 +54,15 @@ impl Records {
     }
 
     pub(super) fn name(&self, i: usize) -> Cow<'_, str> {
-        match (&self.own, &*self.reads[i]) {
+        match (&self.own, self.files_of(i)) {
             (Own::Named(named), _) => Cow::Borrowed(&named[i].1),
             (Own::Places(_), [file]) => Cow::Owned(format!("{i}: {}", self.file_name(*file))),
             (Own::Places(_), _) => Cow::Owned(i.to_string()),
         }
+    }
+
+    fn files_of(&self, i: usize) -> &[usize] {
+        self.reads[i].as_deref().unwrap_or_default()
     }
 
     fn file_name(&self, file: usize) -> Cow<'_, str> {
@@ -72,7 +77,7 @@ impl Records {
             Some(number) => *number,
             None => *numbers.entry(path.clone()).or_insert(files.push(path)),
         });
-        let reads: Box<[usize]> = number.collect();
+        let reads = Some(number.collect());
         if reads != self.reads[i] {
             self.reads[i] = reads;
             // Of other files it was another input.
@@ -84,29 +89,30 @@ impl Records {
         self.taken[i]
     }
 
-    /// From the files as they were last seen; None if one could not be read.
+    /// From the files as they were last seen; None if one could not be read, or they are not known.
     fn computed(&self, i: usize) -> Option<Digest> {
         let own = match &self.own {
             Own::Places(_) => input::place(i as u64),
             Own::Named(named) => named[i].0,
         };
-        let files: Option<Vec<Digest>> = self.reads[i].iter().map(|f| self.files.fingerprint(*f)).collect();
+        let files = self.reads[i].as_ref()?.iter();
+        let files: Option<Vec<Digest>> = files.map(|f| self.files.fingerprint(*f)).collect();
         Some(input::arguments(&own, &input::partition(files?)))
     }
 
     pub(super) fn stamp(&self, i: usize) -> Option<Stamp> {
-        let files = self.reads[i].iter();
+        let files = self.reads[i].as_ref()?.iter();
         let stamps = files.map(|f| Some((self.files.name(*f).to_vec(), self.files.stat(*f)?)));
         stamps.collect::<Option<Vec<_>>>().map(Stamp::from)
     }
 
     pub(super) fn is_racy(&self, i: usize) -> bool {
-        self.reads[i].iter().any(|f| self.files.is_racy(*f))
+        self.files_of(i).iter().any(|f| self.files.is_racy(*f))
     }
 
     pub(super) fn holds(&self, i: usize) -> bool {
         self.taken[i].is_some()
-            && self.reads[i].iter().all(|f| self.files.holds(*f))
+            && self.files_of(i).iter().all(|f| self.files.holds(*f))
             && self.taken[i] == self.computed(i)
     }
 
@@ -128,7 +134,7 @@ impl Records {
     ) -> Vec<Result<bool>> {
         let mut files: Vec<usize> = items
             .iter()
-            .flat_map(|i| self.reads[*i].iter().copied())
+            .flat_map(|i| self.files_of(*i).iter().copied())
             .collect();
         files.sort_unstable();
         files.dedup();
@@ -141,7 +147,10 @@ impl Records {
         }
         let mut answer = |i: usize| {
             let before = self.taken[i].take();
-            if let Some(error) = self.reads[i].iter().find_map(|f| failed.get(f)) {
+            let Some(files) = &self.reads[i] else {
+                return Err(Error::internal(format!("it was not said what item {i} reads")));
+            };
+            if let Some(error) = files.iter().find_map(|f| failed.get(f)) {
                 return Err(error.clone());
             }
             self.taken[i] = self.computed(i);

@@ -238,7 +238,7 @@ fn a_file_learned_since_the_last_look_is_looked_at() {
 }
 
 fn records(root: &Path, reads: &[&[&str]]) -> Inputs {
-    let mut inputs = Inputs::records(root.to_path_buf(), Own::Places(reads.len()), false);
+    let mut inputs = Inputs::records(root.to_path_buf(), Own::Places(reads.len()), false, false);
     for (i, names) in reads.iter().enumerate() {
         inputs.set_reads(i, names.iter().map(|name| root.join(name)).collect());
     }
@@ -277,6 +277,8 @@ fn a_file_edited_under_two_records_changes_both_whichever_looks_first() {
 fn a_record_without_a_file_of_its_own_has_no_fingerprint() {
     let temp = folder(&[("a", "1")]);
     let mut inputs = records(temp.path(), &[&["a"], &["missing"]]);
+    let mut unknown = Inputs::records(temp.path().to_path_buf(), Own::Places(1), false, false);
+    assert!(unknown.refresh(&[0], &Remembered::default(), &later())[0].is_err());
     let answers = inputs.refresh(&[0, 1], &Remembered::default(), &later());
     assert!(answers[0].is_ok());
     assert_eq!(answers[1].as_ref().unwrap_err().code(), Code::InputMissing);

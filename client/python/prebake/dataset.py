@@ -1,0 +1,156 @@
+"""A wrapped data set: what comes before the first random step is shared, the rest runs in the job."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from prebake._job import native
+from prebake.again import Again
+from prebake.fill import unseen
+from prebake.pipeline import Pipeline
+from prebake.source import Source, Step
+
+#: Elements in a batch unless the caller says otherwise.
+BATCH_SIZE = 50
+
+Result = TypeVar("Result")
+
+#: Fields of the wrapper itself; all others are those of what it wraps.
+_OWN = frozenset({"_pipeline", "_wrapped", "_places"})
+
+
+class Dataset:
+    """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork.
+
+    What it wraps shows through: its attributes, and its class to `isinstance`.
+    """
+
+    def __init__(self, source: Source, wrapped: Any = None, places: Sequence[int] | None = None) -> None:
+        self._pipeline = Pipeline(source)
+        self._wrapped = wrapped
+        #: Of a subset: where its items are in the source.
+        self._places = places
+
+    @property
+    def transforms(self) -> list[Step]:
+        """The steps, shared ones first. Changing the list changes what is computed."""
+        return self._pipeline.steps
+
+    def __len__(self) -> int:
+        return self._pipeline.source.count if self._places is None else len(self._places)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.__getitems__([i])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Several elements at once, as loaders ask for a batch."""
+        if native() is None and self._pipeline.source.original is not None:
+            return [self._wrapped[i] for i in indices]
+        places = [self._place(i) for i in indices]
+        following = places[-1] + 1 if places else 0
+        return self._untripped(lambda: self._elements(places, following))
+
+    def batches(self, order: Sequence[int] | None = None, size: int = BATCH_SIZE) -> Iterator[Any]:
+        """Batches in an order (indices; by default all of them in turn); the last may be short.
+
+        Each is one NumPy array if every step is deterministic and the elements are arrays of one type and
+        shape (over shared memory where they lie side by side), else a list of elements. Files edited before
+        the call are seen; the order is known, so that other jobs' work on later batches is used.
+        """
+        order = [self._place(i) for i in (range(len(self)) if order is None else order)]
+        if native() is not None:
+            # At the start of an epoch inputs are looked at again, and the steps' own state.
+            self._pipeline.renew(closely=True)
+            self._pipeline.validate()
+        for start in range(0, len(order), size):
+            end = min(len(order), start + size)
+            yield self._untripped(lambda: self._batch(order, start, end))  # noqa: B023
+
+    def stats(self) -> dict[str, int]:
+        """This process's elements by outcome (computed, reused, followed, bypassed) and bytes by tier."""
+        return self._pipeline.fill.stats()
+
+    @property
+    def knows(self) -> str:
+        """In words, how it is known what item i is."""
+        return self._pipeline.source.knows
+
+    def _untripped(self, make: Callable[[], Result]) -> Result:
+        """What `make` makes, once the pipeline is cut as it has to be."""
+        while True:
+            try:
+                return make()
+            except Again as reason:
+                self._pipeline.again(reason)
+
+    def _elements(self, places: Sequence[int], following: int) -> list[Any]:
+        pipeline = self._pipeline
+        pipeline.renew()
+        ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
+        found = pipeline.gather(places, ahead)
+        return [pipeline.element(i, found) for i in places]
+
+    def _batch(self, order: Sequence[int], start: int, end: int) -> Any:
+        places, pipeline = order[start:end], self._pipeline
+        if pipeline.renew():
+            pipeline.validate()
+        ahead = unseen(order, end, pipeline.fill.seen)
+        if not pipeline.is_whole():
+            found = pipeline.gather(places, ahead, validated=True)
+            return [pipeline.element(i, found) for i in places]
+        mine: dict[int, Any] = {}
+        array = pipeline.fill.array(places)
+        if array is None:
+            # What was computed here lies in shared memory too, where one native copy makes the batch.
+            mine = pipeline.ensure(places, ahead)
+            array = pipeline.fill.array(places)
+        if array is not None:
+            return array
+        found = pipeline.gather(places, ahead, got=mine, validated=True)
+        return _stacked([pipeline.element(i, found) for i in places])
+
+    def _place(self, i: int) -> int:
+        place = operator.index(i)
+        place += len(self) if place < 0 else 0
+        if not 0 <= place < len(self):
+            raise IndexError(f"item {i} of {len(self)}")
+        return place if self._places is None else self._places[place]
+
+    @property
+    def __class__(self) -> type:
+        wrapped = vars(self).get("_wrapped")
+        return Dataset if wrapped is None else type(wrapped)
+
+    def __getattr__(self, name: str) -> Any:
+        wrapped = vars(self).get("_wrapped")
+        if wrapped is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__qualname__} has no attribute {name!r}")
+        return getattr(wrapped, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        wrapped = vars(self).get("_wrapped")
+        if wrapped is None or name in _OWN:
+            vars(self)[name] = value
+            return
+        setattr(wrapped, name, value)
+
+    def __reduce__(self) -> Any:
+        # Native handles belong to one process, and the class that shows is not the one to be made.
+        return Dataset, (self._pipeline.source, self._wrapped, self._places)
+
+
+def _stacked(found: list[Any]) -> Any:
+    """One array of equal arrays; else the list."""
+    first = found[0]
+    if not hasattr(first, "dtype") or type(first).__module__ != "numpy":
+        return found
+    import numpy
+
+    if all(
+        type(each) is numpy.ndarray and each.dtype == first.dtype and each.shape == first.shape
+        for each in found
+    ):
+        return numpy.stack(found)
+    return found

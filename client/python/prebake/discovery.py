@@ -1,0 +1,132 @@
+"""Which files an item reads, found out by watching it being loaded.
+
+Nothing says what the `__getitem__` of somebody's data set reads. So the first job that loads item i records
+the files it opens, and their names become an entry of their own: the item's *reads*, keyed by the data set
+and the number alone. From then on the item is its number and those files' content, and what was made of it is
+stored under that. (The same two steps as a manifest and its results in ccache's direct mode.) If the item
+later reads a file that is not among them, nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from prebake import graph
+from prebake.errors import Code, Refused
+from prebake.fill import Ahead, Fill
+from prebake.reads import Record, Recorder
+from prebake.source import Source
+
+#: device, inode, size, mtime_ns, ctime_ns
+Stat = tuple[int, int, int, int, int]
+
+
+class Fresh(NamedTuple):
+    """An item as it was loaded when its reads were found out."""
+
+    loaded: Any
+    record: Record
+    cpu_ns: int
+    io_ns: int
+
+
+class Discovery:
+    """The reads of a source's items. `learned` is told those of each item, once in a process."""
+
+    def __init__(
+        self, source: Source, learned: Callable[[int, list[str]], None], culprit: Callable[[int], Any]
+    ) -> None:
+        self._source = source
+        self._learned = learned
+        self._known = bytearray(source.count)
+        #: Loaded here and not stored yet: another load of them is spared.
+        self.fresh: dict[int, Fresh] = {}
+        self._fill = Fill(self._open, self._load, source.count, culprit=culprit)
+
+    def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
+        """Finds out what the items read, of later ones too while others are at these."""
+        unknown = [i for i in dict.fromkeys(indices) if not self._known[i]]
+        if not unknown:
+            return
+        for i, stored in zip(unknown, self._fill.many(unknown, ahead), strict=True):
+            self._learn(i, stored)
+        for i, fresh in self.fresh.items():
+            if not self._known[i]:
+                self._learn(i, names(fresh.record, self._source.root))
+
+    def knows(self, i: int) -> bool:
+        """Whether the item's reads are known here."""
+        return bool(self._known[i])
+
+    def _learn(self, i: int, stored: Sequence[bytes]) -> None:
+        self._known[i] = 1
+        self._learned(i, paths(stored, self._source.root))
+
+    def _open(self, job: Any) -> Any:
+        operators = self._source.operators(self._source.identities())
+        collection = job.plan(graph.chain([*operators, graph.named_step("prebake.reads")]))
+        return None if collection.bypass else self._source.open_unread(collection)
+
+    def _load(self, i: int) -> list[bytes]:
+        cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        with Recorder() as record:
+            loaded = self._source.load(i)
+        cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
+        # What it must not do is refused here, before anyone takes its reads for all there is.
+        check(record, list(record.reads), f"item {i}")
+        self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
+        return names(record, self._source.root)
+
+
+def names(record: Record, root: str) -> list[bytes]:
+    """The files of a record as they are stored: below the root by their path from there."""
+    root = os.path.join(os.path.abspath(root), "")
+    return sorted(os.fsencode(path[len(root) :] if path.startswith(root) else path) for path in record.reads)
+
+
+def paths(stored: Sequence[bytes], root: str) -> list[str]:
+    """The files of stored names."""
+    root = os.path.abspath(root)
+    return [os.path.join(root, os.fsdecode(name)) for name in stored]
+
+
+def check(record: Record, allowed: Sequence[str], what: str) -> None:
+    """Raises `Refused` if more was looked at than the files that an item is known to read."""
+    if record.network is not None:
+        raise Refused(Code.NETWORK, f"{what} talks to the network ({record.network})")
+    if record.process is not None:
+        raise Refused(
+            Code.UNDECLARED, f"{what} runs another program ({record.process}), whose reads are unseen"
+        )
+    if record.incomplete is not None:
+        raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")
+    if record.listed:
+        folder = next(iter(record.listed))
+        raise Refused(
+            Code.UNDECLARED, f"{what} lists the folder {folder}, and so depends on all that is in it"
+        )
+    known = {os.path.abspath(path) for path in allowed}
+    for path in record.reads:
+        if os.path.abspath(path) not in known and not _is_one(path, allowed):
+            raise Refused(
+                Code.UNDECLARED,
+                f"{what} reads {path}, which is not among its inputs: name them with wrap(..., inputs=fn)",
+            )
+
+
+def _is_one(path: str, allowed: Sequence[str]) -> bool:
+    """Whether a file is one of those under another name."""
+    try:
+        return any(os.path.samefile(path, each) for each in allowed)
+    except OSError:
+        return False
+
+
+def as_read(record: Record, stats: Sequence[Stat] | None) -> bool:
+    """Whether the files are, by stats taken since, as they were when the record's fill opened them."""
+    if stats is None or len(record.stats) != len(record.reads):
+        return False
+    return sorted(record.stats.values()) == sorted(stats)

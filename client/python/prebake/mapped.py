@@ -1,0 +1,150 @@
+"""Any map-style data set as a source: item i is the data set itself, the number i and the files it reads.
+
+Which files those are is declared (`inputs=fn(i)`), or found out by watching the item being loaded
+(`discovery.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from prebake import graph, packages
+from prebake.code import Identity, identify
+from prebake.errors import Code, Refused
+from prebake.placeholder import Parted
+from prebake.source import Step
+
+#: Files that hold many items, which libraries read in C and often keep open: where a data set names one, all
+#: of its items read it.
+CONTAINERS = frozenset(
+    {".h5", ".hdf5", ".npy", ".npz", ".parquet", ".arrow", ".feather", ".db", ".sqlite", ".tar", ".zip"}
+)
+
+Inputs = Callable[[int], Any]
+
+
+class DatasetSource:
+    """A data set with `__getitem__` and `__len__`."""
+
+    floor = 0
+    bare = False
+
+    def __init__(
+        self,
+        dataset: Any,
+        root: str | None,
+        path_ignored: bool,
+        inputs: Inputs | None,
+        added: Sequence[Step] = (),
+    ) -> None:
+        self.dataset = dataset
+        self._added = list(added)
+        self._whole = False
+        self.count = len(dataset)
+        self.root = root if root is not None else _folder(dataset)
+        self.path_ignored = path_ignored
+        self._inputs = inputs
+        self.knows = (
+            "item i is the number i and the files that inputs(i) names"
+            if inputs is not None
+            else "item i is the number i and the files that loading it opens"
+        )
+        self._containers: list[str] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        self._parted = Parted(self.dataset, self._added, self._whole)
+        self._containers = sorted(_containers(self.dataset))
+        self.original = None if self._added else self.dataset
+        self.steps: list[Step] = self._parted.steps
+
+    def join(self) -> None:
+        """Leaves the transform in its place from now on."""
+        self._parted.forget()
+        self._whole = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Parted again where it is restored: what stands in for the transform belongs to one process.
+        made = ("_parted", "steps", "_containers", "original")
+        return {name: value for name, value in vars(self).items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.refresh()
+
+    def shared(self) -> list[Any]:
+        # Not the copy that is loaded from: what the user assigns, that would not see.
+        return [self.dataset]
+
+    def identities(self) -> list[Identity]:
+        return [identify(self._parted.plain, f"the data set ({type(self.dataset).__qualname__})")]
+
+    def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
+        return [graph.files(self.path_ignored), graph.step(self._parted.plain, known[0])]
+
+    def open(self, collection: Any) -> Any:
+        return collection.places(self.root, self.count, unread=False)
+
+    def open_unread(self, collection: Any) -> Any:
+        """Items that are their number alone."""
+        return collection.places(self.root, self.count, unread=True)
+
+    def load(self, i: int) -> Any:
+        return self._parted.load(i)
+
+    def apply(self, value: Any, step: Step) -> Any:
+        return self._parted.apply(value, step)
+
+    def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
+        return self._parted.finish(value, rest)
+
+    def reads(self, i: int) -> list[str] | None:
+        if self._inputs is None:
+            return None
+        return [*self._containers, *_paths(self._inputs(i))]
+
+
+def _paths(declared: Any) -> list[str]:
+    if isinstance(declared, (str, os.PathLike)):
+        return [os.fspath(declared)]
+    if isinstance(declared, Iterable):
+        paths = list(declared)
+        if all(isinstance(path, (str, os.PathLike)) for path in paths):
+            return [os.fspath(path) for path in paths]
+    raise Refused(
+        Code.DATASET, f"inputs(i) has to return a path or several, not {type(declared).__qualname__}"
+    )
+
+
+def _folder(dataset: Any) -> str:
+    """What the files of a data set are named relative to: its own root, if it says one."""
+    for name in ("root", "root_dir", "data_dir", "path"):
+        value = getattr(dataset, "__dict__", {}).get(name)
+        if isinstance(value, (str, os.PathLike)) and os.path.isdir(value):
+            return os.fspath(value)
+    return os.curdir
+
+
+def _containers(dataset: Any) -> set[str]:
+    fields = getattr(dataset, "__dict__", {}).values()
+    paths = [Path(value) for value in fields if isinstance(value, (str, os.PathLike))]
+    found = {str(path) for path in paths if path.suffix.lower() in CONTAINERS and path.is_file()}
+    # LMDB keeps its pages in a folder, beside a lock that changes with every reader.
+    return found | {str(path / "data.mdb") for path in paths if (path / "data.mdb").is_file()}
+
+
+def is_map_style(dataset: Any) -> bool:
+    """Whether `wrap` can take it item by item."""
+    cls = type(dataset)
+    torch = sys.modules.get("torch.utils.data")
+    if torch is not None and isinstance(dataset, torch.IterableDataset):
+        return False
+    return (
+        hasattr(cls, "__getitem__")
+        and hasattr(cls, "__len__")
+        and packages.owner(cls.__module__) is not packages.PYTHON
+    )

@@ -1,0 +1,135 @@
+"""A second cut, upstream of the last: what pipelines that differ in their last steps can share.
+
+The elements of the whole shared prefix are stored in any case. Where most of the work is done some steps
+earlier, what there is after those is stored too, so that another pipeline which differs only later starts
+from there. Which step that is, the first item tells; if other jobs have stored some step's elements already,
+theirs are used.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from prebake import values
+from prebake.fill import Fill, nothing_ahead
+
+#: An item that costs less is computed again as fast as it is looked up twice.
+COST_NS_MIN = 1_000_000
+#: What is left to do after the cut, of the whole. Later cuts would share with fewer pipelines, and earlier
+#: ones leave more to do again.
+REST_MAX = 0.1
+#: Bytes of an element at the cut, in those at the end. More would cost more than it is likely to save.
+BYTES_MAX = 4.0
+
+
+class Measured(NamedTuple):
+    """What one item cost up to a step, and what there was after it: layout and bytes."""
+
+    cut: int
+    cpu_ns: int
+    io_ns: int
+    layout: str
+    parts: list[bytes]
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.parts))
+
+
+class Middle:
+    """The cut, once there is one. `open_at` makes the native items of a cut, `compute_to` an item there."""
+
+    def __init__(
+        self,
+        count: int,
+        open_at: Callable[[Any, int], Any],
+        compute_to: Callable[[int, int], Any],
+        culprit: Callable[[int], Any],
+        approve: Callable[[Any, int], bool],
+        spent: Callable[[int], tuple[int, int]],
+    ) -> None:
+        self.cut: int | None = None
+        #: Nobody has stored anything yet: the next item computed here decides.
+        self.undecided = False
+        self.fill = Fill(
+            lambda job: open_at(job, self.cut or 0),
+            lambda i: compute_to(i, self.cut or 0),
+            count,
+            culprit=culprit,
+            approve=approve,
+            spent=spent,
+        )
+        #: Computed here for items that are computed to the end next, by thread.
+        self._ready = threading.local()
+
+    def begin(self, stored: Sequence[int], undecided: bool) -> None:
+        """Chooses the latest of the cuts at which others have stored something."""
+        cut = max(stored, default=None)
+        if cut != self.cut:
+            self.fill.reset()
+        self.cut, self.undecided = cut, undecided and cut is None
+
+    def prepare(self, indices: Sequence[int]) -> None:
+        """Makes the items' elements at the cut, or finds that they are there."""
+        if self.cut is None:
+            return
+        try:
+            self._ready.values = self.fill.ensure(indices, nothing_ahead)
+        except Exception:
+            # Of the user's own, and raised again when the item's turn comes.
+            self._ready.values = {}
+
+    def value(self, i: int) -> Any:
+        """The element of item i at the cut."""
+        ready = getattr(self._ready, "values", {})
+        return ready.pop(i) if i in ready else self.fill.many([i], nothing_ahead)[0]
+
+    def decide(self, measured: list[Measured], cost_ns: int, size: int) -> None:
+        """Chooses the first cut after which little is left to do."""
+        self.undecided = False
+        for at in measured if cost_ns >= COST_NS_MIN else ():
+            if cost_ns - at.cpu_ns <= REST_MAX * cost_ns and at.bytes <= BYTES_MAX * size:
+                self.cut, self._ready.first = at.cut, at
+                return
+
+    def store_first(self, i: int, leased: Any) -> None:
+        """Stores the item that decided, once it is known to be all right, of an input under lease."""
+        first, self._ready.first = getattr(self._ready, "first", None), None
+        if first is not None:
+            self.fill.offer(i, leased, first.layout, first.parts, first.cpu_ns, first.io_ns)
+
+
+class Stopwatch:
+    """Takes note of an item after each of its steps."""
+
+    def __init__(self, cpu_ns: int = 0, io_ns: int = 0) -> None:
+        """From when so much was spent on the item already."""
+        self.measured: list[Measured] = []
+        self._cpu = time.thread_time_ns() - cpu_ns
+        self._wall = time.perf_counter_ns() - cpu_ns - io_ns
+        self._noting_cpu = self._noting_wall = 0
+
+    def note(self, cut: int, value: Any) -> None:
+        """The element after a step, copied: later steps may work in place."""
+        cpu, wall = self.cpu_ns(), self.wall_ns()
+        begun_cpu, begun_wall = time.thread_time_ns(), time.perf_counter_ns()
+        try:
+            layout, parts = values.encode(value)
+        except Exception:
+            # It cannot be stored there.
+            return
+        finally:
+            self._noting_cpu += time.thread_time_ns() - begun_cpu
+            self._noting_wall += time.perf_counter_ns() - begun_wall
+        self.measured.append(Measured(cut, cpu, max(0, wall - cpu), layout, [bytes(part) for part in parts]))
+
+    def cpu_ns(self) -> int:
+        """CPU time so far, without taking notes."""
+        return time.thread_time_ns() - self._cpu - self._noting_cpu
+
+    def wall_ns(self) -> int:
+        """Time so far, without taking notes."""
+        return time.perf_counter_ns() - self._wall - self._noting_wall

@@ -1,0 +1,318 @@
+"""A source and the steps after it: where it is cut, and what is cached on both sides of the cut."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from prebake import graph, snapshot, tripwire
+from prebake.again import Again, Tripped
+from prebake.code import Identity, identify
+from prebake.discovery import Discovery, as_read, check
+from prebake.errors import Code, Refused, not_cached, warn_once
+from prebake.fill import Ahead, Fill
+from prebake.marks import is_random
+from prebake.middle import Middle, Stopwatch
+from prebake.reads import Recorder
+from prebake.source import Source, Step
+
+
+class Described(NamedTuple):
+    """What the shared part of a pipeline is: loading, and each step up to the cut."""
+
+    loading: list[Identity]
+    steps: list[Identity]
+
+
+class Pipeline:
+    """Items by number, taken from the cache or made here up to the cut."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        #: Steps that were seen to draw random numbers.
+        self._drew: list[Step] = []
+        #: Loading itself draws: nothing can be shared.
+        self._loading_draws = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Cuts the pipeline anew and forgets what was opened."""
+        self.source.refresh()
+        self.steps = self.source.steps
+        #: Steps before the cut are shared, as far as they can be known.
+        self.cut = next((i for i, step in enumerate(self.steps) if self._is_random(step)), len(self.steps))
+        #: What was described when the collection was opened; None while it is not.
+        self._known: Described | None = None
+        #: What that held when it was last seen to be so.
+        self._held = self._snapshot()
+        #: Files of each item, where the source has to be told.
+        self._reads: dict[int, list[str]] = {}
+        count = self.source.count
+        self.fill = Fill(
+            self._open,
+            self._compute,
+            count,
+            self._unchanged,
+            culprit=self._culprit,
+            spent=self._spent,
+            prepare=self._prepare,
+            approve=self._approve,
+        )
+        self._middle = Middle(
+            count, self._open_at, self._compute_to, self._culprit, self._approve, self._fresh_cost
+        )
+        self._discovery = Discovery(self.source, self._learn, self._culprit)
+        self._record = threading.local()
+
+    def _is_random(self, step: Step) -> bool:
+        return is_random(step) or any(step is each for each in self._drew)
+
+    # What the caller asks for.
+
+    def gather(self, indices: Sequence[int], ahead: Ahead, **options: Any) -> dict[int, Any]:
+        """Items up to the cut; see `Fill.gather`."""
+        self._find_reads(indices, ahead)
+        return self.fill.gather(indices, self._known_of(ahead), **options)
+
+    def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
+        """Makes items readable; see `Fill.ensure`."""
+        self._find_reads(indices, ahead)
+        return self.fill.ensure(indices, self._known_of(ahead), read_back=True)
+
+    def element(self, i: int, got: dict[int, Any]) -> Any:
+        """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
+        value = got[i] if i in got else self.fill.compute(i)
+        return self.source.finish(i, value, self.steps[self.cut :])
+
+    def renew(self, closely: bool = False) -> bool:
+        """Leaves the collection if the steps are others than it was opened for; whether it did."""
+        if self._unchanged(closely):
+            return False
+        self.restart()
+        return True
+
+    def validate(self) -> None:
+        """Looks at every known input again, so that edits made before now are seen."""
+        self.fill.validate()
+
+    def is_whole(self) -> bool:
+        """Whether an element is what is cached of it."""
+        return self.cut == len(self.steps) and self.source.bare
+
+    def again(self, reason: Again) -> None:
+        """Takes the pipeline otherwise, for a reason met while an item was made."""
+        if isinstance(reason, Tripped):
+            self._trip(reason)
+        else:
+            not_cached(Refused(Code.DATASET, f"its transform cannot be taken out of the data set: {reason}"))
+            self.source.join()
+        self.restart()
+
+    def _trip(self, tripped: Tripped) -> None:
+        """Cuts before the step that draws random numbers. They are left as they were before the item."""
+        tripwire.restore(tripped.before)
+        if tripped.culprit is self.source:
+            self._loading_draws, what = True, "loading an item"
+        else:
+            self._drew.append(tripped.culprit)
+            what = graph.step_name(self.steps.index(tripped.culprit) + 1, tripped.culprit)
+        not_cached(Refused(Code.RANDOM, f"{what} draws from {tripped.generator}: it runs in the job"))
+
+    def _culprit(self, i: int) -> Any:
+        """The step that draws random numbers for item i, or the source if loading does; None if neither."""
+        if not self.source.floor and tripwire.draws(lambda: self.source.load(i)):
+            return self.source
+        value = self.source.load(i)
+        for step in self.steps[: self.cut]:
+            made: list[Any] = []
+            given = value
+            if tripwire.draws(lambda: made.append(self.source.apply(given, step))):  # noqa: B023
+                return step
+            value = made[-1]
+        return None
+
+    # What an item is.
+
+    def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> None:
+        """Has the items' files known before they are asked for."""
+        if self.source.floor or self.fill.items() is None:
+            return
+        unknown = [i for i in indices if i not in self._reads]
+        declared = {i: self.source.reads(i) for i in unknown}
+        for i, paths in declared.items():
+            if paths is not None:
+                self._learn(i, paths)
+        self._discovery([i for i in unknown if declared[i] is None], ahead)
+        fresh = self._discovery.fresh
+        if fresh:
+            try:
+                self.fill.ensure(list(fresh), lambda count: ())
+            finally:
+                fresh.clear()
+
+    def _known_of(self, ahead: Ahead) -> Ahead:
+        """Later items as far as it is known what they read."""
+
+        def known(count: int) -> Sequence[int]:
+            return [i for i in ahead(count) if i in self._reads]
+
+        return ahead if self.source.floor else known
+
+    def _learn(self, i: int, paths: list[str]) -> None:
+        self._reads[i] = paths
+        for fill in (self.fill, self._middle.fill):
+            fill.set_reads(i, paths)
+
+    # What is shared.
+
+    def _shared(self) -> list[Step]:
+        return self.steps[: self.cut]
+
+    def _unchanged(self, closely: bool) -> bool:
+        held = self._snapshot()
+        if not closely and snapshot.same(held, self._held):
+            return True
+        self.source.refresh()
+        if not snapshot.same(self.source.steps, self.steps):
+            return False
+        if self._known is None:
+            self._held = held
+            return True
+        try:
+            unchanged = self._describe() == self._known
+        except Exception:
+            # It cannot be known any more; opening the collection anew says why.
+            return False
+        if unchanged:
+            self._held = held
+        return unchanged
+
+    def _snapshot(self) -> list[Any]:
+        return snapshot.take([*self.source.shared(), *self._shared()])
+
+    def _describe(self) -> Described:
+        """Moves the cut before the first step that cannot be known."""
+        loading, steps = self.source.identities(), []
+        for i, step in enumerate(self._shared()):
+            try:
+                steps.append(identify(step, graph.step_name(i + 1, step)))
+            except Refused as refused:
+                if i < self.source.floor:
+                    raise
+                # Random steps are nothing to speak of: they run in the job.
+                if refused.code != Code.RANDOM:
+                    not_cached(refused)
+                self.cut = i
+                break
+        return Described(loading, steps)
+
+    def _graph(self, cut: int) -> str:
+        assert self._known is not None, "described before it is opened"
+        steps = zip(self.steps[:cut], self._known.steps, strict=False)
+        return graph.chain(
+            [
+                *self.source.operators(self._known.loading),
+                *(graph.step(step, identity) for step, identity in steps),
+            ]
+        )
+
+    def _open(self, job: Any) -> Any:
+        self._known = None
+        if self._loading_draws:
+            return None
+        if self.cut < self.source.floor:
+            raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
+        held, known = self._snapshot(), self._describe()
+        self._held, self._known = held, known
+        collection = job.plan(self._graph(self.cut))
+        if collection.bypass:
+            warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
+            return None
+        first = len(self.source.operators(known.loading)) - 1
+        stored = [int(name) - first for name in collection.ancestors]
+        worth = [cut for cut in stored if self.source.floor <= cut < self.cut]
+        self._middle.begin(worth, undecided=collection.entries == 0)
+        return self._items(collection)
+
+    def _open_at(self, job: Any, cut: int) -> Any:
+        if self._known is None:
+            return None
+        collection = job.plan(self._graph(cut))
+        return None if collection.bypass else self._items(collection)
+
+    def _items(self, collection: Any) -> Any:
+        items = self.source.open(collection)
+        for i, paths in self._reads.items():
+            items.set_reads(i, paths)
+        return items
+
+    # How an item is made.
+
+    def _prepare(self, indices: Sequence[int]) -> None:
+        self._middle.prepare(indices)
+
+    def _compute(self, i: int) -> Any:
+        middle = self._middle
+        with Recorder() as record:
+            if middle.undecided and self.cut - self.source.floor > 0:
+                value = self._measured(i)
+            elif middle.cut is not None and middle.cut < self.cut:
+                value = self._run(middle.value(i), middle.cut, self.cut)
+            else:
+                value = self._run(self._loaded(i), 0, self.cut)
+        self._record.last = record
+        return value
+
+    def _compute_to(self, i: int, cut: int) -> Any:
+        with Recorder() as record:
+            value = self._run(self._loaded(i), 0, cut)
+        self._record.last = record
+        return value
+
+    def _loaded(self, i: int) -> Any:
+        fresh = self._discovery.fresh.get(i)
+        return self.source.load(i) if fresh is None else fresh.loaded
+
+    def _fresh_cost(self, i: int) -> tuple[int, int]:
+        fresh = self._discovery.fresh.get(i)
+        return (0, 0) if fresh is None else (fresh.cpu_ns, fresh.io_ns)
+
+    def _spent(self, i: int) -> tuple[int, int]:
+        """What it took to get to where `_compute` begins: up to the middle cut, what that takes on average."""
+        if self._middle.cut is None:
+            return self._fresh_cost(i)
+        return int(self._middle.fill.cost_ns), 0
+
+    def _run(self, value: Any, start: int, end: int) -> Any:
+        for step in self.steps[start:end]:
+            value = self.source.apply(value, step)
+        return value
+
+    def _measured(self, i: int) -> Any:
+        """As `_run`, taking notes for the middle cut."""
+        watch = Stopwatch(*self._fresh_cost(i))
+        value = self._loaded(i)
+        if not self.source.floor:
+            watch.note(0, value)
+        for at, step in enumerate(self.steps[: self.cut], start=1):
+            value = self.source.apply(value, step)
+            watch.note(at, value)
+        *before, last = watch.measured or [None]
+        if last is not None and last.cut == self.cut:
+            self._middle.decide(before, last.cpu_ns, last.bytes)
+        else:
+            self._middle.undecided = False
+        return value
+
+    def _approve(self, items: Any, i: int) -> bool:
+        """Whether what was just made of item i may be stored: it read what it is known to, as that is now."""
+        reads = self.source.reads(i) if self.source.floor else self._reads.get(i)
+        if reads is None:
+            return False
+        check(self._record.last, reads, f"item {i}")
+        fresh = self._discovery.fresh.get(i)
+        if fresh is not None and not as_read(fresh.record, items.stats_of(i)):
+            return False
+        self._middle.store_first(i, items.leased(i))
+        return True

@@ -1,0 +1,205 @@
+"""A data set taken apart at its transform.
+
+A data set's `__getitem__` loads something, gives it to `self.transform` and returns what comes out, among
+other things. To share what is before the random part of a transform, the data set is run with a stand-in for
+its transform: that keeps what it is given, and returns a placeholder. Whatever the data set puts the
+placeholder into is put together again later, with what the transform makes of what was kept.
+
+That is right only if the data set does nothing with what the transform returns but hand it on. A placeholder
+refuses whatever is done with it; `separable` compares both ways for one item, bit for bit, for what can be
+done without asking it (`isinstance`).
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prebake.again import Inseparable
+
+#: Levels of containers in an element that are searched for placeholders.
+DEPTH_MAX = 8
+
+#: Classes that apply all of their `transforms` in turn.
+_COMPOSITIONS = frozenset({"Compose"})
+
+
+class Placeholder:
+    """Stands for what a transform would have returned."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: int) -> None:
+        object.__setattr__(self, "_place", place)
+
+    def __getattr__(self, name: str) -> Any:
+        raise Inseparable(f"it takes .{name} of what its transform returns")
+
+
+def _touched(name: str) -> Callable[..., Any]:
+    def touch(self: Any, *args: Any) -> Any:
+        raise Inseparable(f"it uses {name} on what its transform returns")
+
+    return touch
+
+
+# Python looks these up in the class, past `__getattr__`. Truth and equality would answer silently.
+_NAMES = (
+    "__bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __len__ __iter__ __getitem__ __setitem__ "
+    "__contains__ __call__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ "
+    "__neg__ __invert__ __and__ __or__ __float__ __int__ __index__ __array__ __str__ __repr__ __format__ "
+    "__enter__ __next__ __reduce_ex__ __copy__ __deepcopy__ __dir__ __setattr__ __matmul__ __mod__ __pow__"
+)
+for _name in _NAMES.split():
+    setattr(Placeholder, _name, _touched(_name))
+
+
+class Parted:
+    """A data set with a stand-in for its transform."""
+
+    def __init__(self, dataset: Any, added: Sequence[Any] = (), whole: bool = False) -> None:
+        """With `whole` the transform stays in its place. `added` are more steps, for a data set without."""
+        transform, place = (None, None) if whole else _transform(dataset)
+        #: The steps of the transform, and what applies them, if it is one object.
+        self.steps: list[Any] = [*(flat(transform) if transform is not None else []), *added]
+        self._transform = transform
+        #: What the stand-in was given during a load, in the loading thread.
+        self._load = threading.local()
+        #: The data set as it is loaded from: without its transform, so that this is no part of its identity.
+        self.dataset = place(self._keep) if place is not None else dataset
+        self.plain = place(None) if place is not None else dataset
+
+    def _keep(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or not args:
+            raise Inseparable("it gives its transform named arguments")
+        kept = self._load.kept
+        kept.append(list(args))
+        return Placeholder(len(kept) - 1)
+
+    def load(self, i: int) -> Any:
+        """Item i: what the transform would get (once for each time it is called), and the rest."""
+        if self._transform is None:
+            return {"given": [[self.dataset[i]]], "rest": None, "at": [[]]}
+        kept: list[list[Any]] = []
+        self._load.kept = kept
+        try:
+            element = self.dataset[i]
+        finally:
+            self._load.kept = []
+        at: list[tuple[int, list[Any]]] = []
+        rest = _without(element, at, [], 0)
+        at.sort(key=lambda found: found[0])
+        if [place for place, _ in at] != list(range(len(kept))):
+            raise Inseparable("it does not return all that its transform made, just once")
+        return {"given": kept, "rest": rest, "at": [path for _, path in at]}
+
+    def forget(self) -> None:
+        """Takes back the placeholders that the data set kept for itself in its tables."""
+        for table in vars(self.dataset).values():
+            if type(table) is dict:
+                for key in [key for key, value in table.items() if type(value) is Placeholder]:
+                    del table[key]
+            elif type(table) is list:
+                for i, value in enumerate(table):
+                    if type(value) is Placeholder:
+                        table[i] = None
+
+    def apply(self, loaded: Any, step: Any) -> Any:
+        """One step further with all that is given to the transform."""
+        return {**loaded, "given": [_call(step, given) for given in loaded["given"]]}
+
+    def finish(self, loaded: Any, rest: Sequence[Any]) -> Any:
+        """The element, once the rest of the steps is applied."""
+        element = loaded["rest"]
+        steps = [self._last(rest)] if rest and self._transform is not None else rest
+        for given, path in zip(loaded["given"], loaded["at"], strict=True):
+            for step in steps:
+                given = _call(step, given)
+            element = _put(element, path, given[0] if len(given) == 1 else tuple(given))
+        return element
+
+    def _last(self, rest: Sequence[Any]) -> Any:
+        """What applies the rest of the steps as the transform itself would."""
+        if rest[0] is self._transform:
+            return self._transform
+        last = copy.copy(self._transform)
+        last.transforms = type(self._transform.transforms)(rest)
+        return last
+
+
+def _call(step: Any, given: list[Any]) -> list[Any]:
+    made = step(*given)
+    return list(made) if len(given) > 1 and isinstance(made, tuple) else [made]
+
+
+def _transform(dataset: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """A data set's transform, and what makes a copy of the data set with another in its place."""
+    own, joint = _field(dataset, "transform"), _field(dataset, "transforms")
+    if callable(own):
+
+        def place(stand_in: Any) -> Any:
+            made = copy.copy(dataset)
+            vars(made)["transform"] = stand_in
+            # torchvision keeps it in a second place too, for data sets that transform image and target.
+            if joint is not None and getattr(joint, "transform", None) is own:
+                vars(made)["transforms"] = copy.copy(joint)
+                vars(made)["transforms"].transform = stand_in
+            return made
+
+        return own, place
+    if callable(joint) and own is None:
+
+        def place_joint(stand_in: Any) -> Any:
+            made = copy.copy(dataset)
+            vars(made)["transforms"] = stand_in
+            return made
+
+        return joint, place_joint
+    return None, None
+
+
+def _field(dataset: Any, name: str) -> Any:
+    # A property or a method of this name is code of the data set's own.
+    return getattr(dataset, "__dict__", {}).get(name)
+
+
+def flat(transform: Any) -> list[Any]:
+    """A composed transform's steps."""
+    if isinstance(transform, (list, tuple)):
+        return [step for each in transform for step in flat(each)]
+    if type(transform).__name__ not in _COMPOSITIONS or not isinstance(
+        getattr(transform, "transforms", None), (list, tuple)
+    ):
+        return [transform]
+    steps: list[Any] = []
+    for step in transform.transforms:
+        steps += flat(step) if type(step) is type(transform) else [step]
+    return steps
+
+
+def _without(element: Any, at: list[tuple[int, list[Any]]], path: list[Any], depth: int) -> Any:
+    """An element with None for each placeholder; `at` gets which one was where."""
+    if type(element) is Placeholder:
+        at.append((object.__getattribute__(element, "_place"), path))
+        return None
+    if depth == DEPTH_MAX:
+        return element
+    if type(element) in (list, tuple):
+        return type(element)(_without(each, at, [*path, i], depth + 1) for i, each in enumerate(element))
+    if type(element) is dict:
+        return {key: _without(each, at, [*path, key], depth + 1) for key, each in element.items()}
+    return element
+
+
+def _put(element: Any, path: Sequence[Any], value: Any) -> Any:
+    """An element with a value at a path."""
+    if not path:
+        return value
+    first, *rest = path
+    if type(element) is dict:
+        return {**element, first: _put(element[first], rest, value)}
+    parts = list(element)
+    parts[first] = _put(parts[first], rest, value)
+    return type(element)(parts)

@@ -1,0 +1,162 @@
+"""What item i of a data set is, and how it is loaded.
+
+A source yields what the first step of a pipeline gets. Its operators come first in the pipeline's graph, and
+its items are known natively: by file, or by number with the files that are read for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from prebake import graph
+from prebake.code import Identity
+from prebake.placeholder import flat
+
+#: One more step of a pipeline.
+Step = Callable[..., Any]
+
+
+class Source(Protocol):
+    """Where a pipeline begins."""
+
+    #: Items of it.
+    count: int
+    #: The least number of steps that are worth sharing: 1 if loading costs nothing.
+    floor: int
+    #: What file names are relative to.
+    root: str
+    #: In words, how it is known what item i is.
+    knows: str
+    #: The data set whose items these are, if there is one that has all of them as they are.
+    original: Any
+    #: What is done with what was loaded.
+    steps: list[Step]
+    #: Whether elements are what the last step returns, and nothing else.
+    bare: bool
+
+    def refresh(self) -> None:
+        """Looks at the data set anew: its user may have changed it."""
+
+    def shared(self) -> list[Any]:
+        """The objects that loading runs, which must not change unseen."""
+
+    def identities(self) -> list[Identity]:
+        """What those are. Raises `Refused`."""
+
+    def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
+        """Its part of the graph."""
+
+    def open(self, collection: Any) -> Any:
+        """The native items of a collection."""
+
+    def open_unread(self, collection: Any) -> Any:
+        """Items without what they read, where that is still to be found out."""
+
+    def load(self, i: int) -> Any:
+        """What the first step gets for item i."""
+
+    def apply(self, value: Any, step: Step) -> Any:
+        """One step further."""
+
+    def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
+        """The element of item i, from what the shared steps made of it."""
+
+    def reads(self, i: int) -> list[str] | None:
+        """The files that item i reads; None if that is found out by running it."""
+
+    def join(self) -> None:
+        """Leaves the transform of a data set in its place from now on."""
+
+
+class FileSource:
+    """Files: item i is the content of file i, and the first step gets its path."""
+
+    floor = 1
+    bare = True
+    original = None
+    knows = "item i is the content of file i"
+
+    def __init__(self, files: list[str], steps: list[Step], root: str | None, path_ignored: bool) -> None:
+        self.files = files
+        self.steps = steps
+        self.count = len(files)
+        self._root = root
+        self.path_ignored = path_ignored
+
+    def refresh(self) -> None:
+        pass
+
+    def join(self) -> None:
+        raise AssertionError("files have nothing to be parted")
+
+    def shared(self) -> list[Any]:
+        return []
+
+    def identities(self) -> list[Identity]:
+        return []
+
+    def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
+        return [graph.files(self.path_ignored)]
+
+    def open(self, collection: Any) -> Any:
+        return collection.files(self.root, self.files)
+
+    def open_unread(self, collection: Any) -> Any:
+        raise AssertionError("what files read is known")
+
+    def load(self, i: int) -> Any:
+        return self.files[i]
+
+    def apply(self, value: Any, step: Step) -> Any:
+        return step(value)
+
+    def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
+        for step in rest:
+            value = step(value)
+        return value
+
+    def reads(self, i: int) -> list[str] | None:
+        return [self.files[i]]
+
+    @property
+    def root(self) -> str:
+        """By default the common folder."""
+        if self._root is not None:
+            return self._root
+        if not self.files:
+            return os.curdir
+        return os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in self.files])
+
+
+class FolderSource(FileSource):
+    """A data set like torchvision's ImageFolder: file i is loaded and transformed, and has a target."""
+
+    bare = False
+
+    def __init__(self, dataset: Any, added: Sequence[Step], root: str | None, path_ignored: bool) -> None:
+        self.dataset = dataset
+        self._added = list(added)
+        own = root if root is not None else getattr(dataset, "root", None)
+        super().__init__([], [], os.fspath(own) if own is not None else None, path_ignored)
+        self.refresh()
+
+    def refresh(self) -> None:
+        dataset = self.dataset
+        samples = dataset.samples if hasattr(dataset, "samples") else dataset.imgs
+        self.files = [os.fspath(file) for file, _ in samples]
+        self.count = len(self.files)
+        own = getattr(dataset, "transform", None)
+        self.steps = [dataset.loader, *(flat(own) if own is not None else []), *self._added]
+        whole = not self._added and hasattr(type(dataset), "__getitem__")
+        self.original = dataset if whole else None
+        self._targets = [target for _, target in samples]
+
+    def shared(self) -> list[Any]:
+        return [self.dataset]
+
+    def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
+        target, transform = self._targets[i], getattr(self.dataset, "target_transform", None)
+        value = super().finish(i, value, rest)
+        return value, target if transform is None else transform(target)

@@ -1,0 +1,246 @@
+"""Data sets that nobody here wrote: known by their number and the files that loading them opens."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import make_images
+from PIL import Image
+
+import prebake
+from prebake import _job
+
+
+class Compose:
+    """As torchvision's."""
+
+    def __init__(self, transforms: list[Any]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, value: Any) -> Any:
+        for transform in self.transforms:
+            value = transform(value)
+        return value
+
+
+class Shrink:
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, image: Any) -> Any:
+        return np.ascontiguousarray(image[:: self.by, :: self.by])
+
+
+class Brighten:
+    """Draws from the global generator, though it is called like nothing that does."""
+
+    def __call__(self, image: Any) -> Any:
+        return image + np.uint8(_jitter())
+
+
+def _jitter() -> int:
+    return random.randrange(5)
+
+
+class Photos:
+    """A data set as people write them: no two alike."""
+
+    def __init__(self, folder: Path, transform: Any = None) -> None:
+        self.names = sorted(str(path) for path in folder.iterdir())
+        self.transform = transform
+        self.classes = ["cat", "dog"]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, i: int) -> Any:
+        image = load(self.names[i])
+        if self.transform is not None:
+            image = self.transform(image)
+        return {"image": image, "label": i % 2, "name": os.path.basename(self.names[i])}
+
+
+class _Log:
+    """Loads of this process. What counts them is no part of what they yield."""
+
+    loads: list[str] = []  # noqa: RUF012
+
+    def __prebake_token__(self) -> str:
+        return "log"
+
+
+def load(path: str) -> Any:
+    sys.modules[__name__]._Log.loads.append(path)
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def plain(dataset: Any, seed: int, order: list[int]) -> list[Any]:
+    random.seed(seed)
+    return [dataset[i] for i in order]
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(
+        x.keys() == y.keys()
+        and all(np.array_equal(x[key], y[key]) and type(x[key]) is type(y[key]) for key in x)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.fixture
+def folder(images: list[str]) -> Path:
+    # Files just written are loaded once more, since a later write could not be told.
+    time.sleep(RACY_SECONDS)
+    return Path(images[0]).parent
+
+
+@pytest.fixture
+def loads() -> list[str]:
+    _Log.loads.clear()
+    return _Log.loads
+
+
+def another_job() -> None:
+    _job._current = None
+
+
+RACY_SECONDS = 2.1
+ORDER = list(range(12))
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_data_set_is_shared_and_equals_itself(folder: Path, loads: list[str]) -> None:
+    transform = Compose([Shrink(2), Brighten()])
+    epochs = [(1, ORDER), (2, ORDER[::-1])]
+    expected = [plain(Photos(folder, transform), *epoch) for epoch in epochs]
+    loads.clear()
+    for _ in range(2):
+        wrapped = prebake.wrap(Photos(folder, transform))
+        found = [plain(wrapped, *epoch) for epoch in epochs]
+        assert all(map(same, expected, found))
+        another_job()
+    # The first item is loaded again to find out which step draws, and those of the first load.
+    assert set(loads) == {str(path) for path in sorted(folder.iterdir())[:12]}
+    assert len(loads) <= 12 + 8
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_changed_parameter_keeps_what_is_before_it(tmp_path: Path, loads: list[str]) -> None:
+    # Large enough that decoding is worth a place of its own.
+    folder = Path(make_images(tmp_path / "large", len(ORDER), (300, 400))[0]).parent
+    time.sleep(RACY_SECONDS)
+    for by in (2, 3):
+        wrapped = prebake.wrap(Photos(folder, Compose([Shrink(by)])))
+        assert same(plain(wrapped, 0, ORDER), plain(Photos(folder, Compose([Shrink(by)])), 0, ORDER))
+        another_job()
+    direct = 2 * len(ORDER)
+    assert len(loads) - direct == len(ORDER)
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_edited_file_is_loaded_again(folder: Path, loads: list[str]) -> None:
+    wrapped = prebake.wrap(Photos(folder))
+    plain(wrapped, 0, ORDER)
+    edited = sorted(folder.iterdir())[3]
+    Image.fromarray(np.zeros((48, 64, 3), np.uint8)).save(edited)
+    another_job()
+    loads.clear()
+    again = prebake.wrap(Photos(folder))
+    assert plain(again, 0, ORDER)[3]["image"].max() == 0
+    assert set(loads) == {str(edited)}
+
+
+@pytest.mark.usefixtures("connected")
+def test_it_looks_like_what_it_wraps(folder: Path) -> None:
+    photos = Photos(folder, Compose([Shrink(2)]))
+    wrapped = prebake.wrap(photos)
+    assert isinstance(wrapped, Photos) and len(wrapped) == len(photos)
+    assert wrapped.classes == ["cat", "dog"]
+    restored = pickle.loads(pickle.dumps(wrapped))
+    assert isinstance(restored, Photos) and same(plain(restored, 0, ORDER), plain(photos, 0, ORDER))
+    wrapped.transform = Compose([Shrink(4)])
+    assert photos.transform.transforms[0].by == 4
+    assert same(plain(wrapped, 0, ORDER), plain(photos, 0, ORDER))
+
+
+class Sizes(Photos):
+    """Does something with what its transform returns."""
+
+    def __getitem__(self, i: int) -> Any:
+        image = self.transform(load(self.names[i]))
+        return {"image": image, "size": image.shape[0]}
+
+
+class Sides(Photos):
+    """Reads a file beside each image, and lists nothing."""
+
+    def __getitem__(self, i: int) -> Any:
+        with open(self.names[i].replace("images", "labels") + ".txt") as file:
+            return {"image": load(self.names[i]), "label": file.read()}
+
+
+class Drawing(Photos):
+    """Draws while it loads."""
+
+    def __getitem__(self, i: int) -> Any:
+        return {"image": load(self.names[i]) + np.uint8(_jitter())}
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_data_set_that_looks_at_its_transforms_result_stays_whole(folder: Path, loads: list[str]) -> None:
+    with pytest.warns(prebake.PrebakeWarning, match="cannot be taken out"):
+        wrapped = prebake.wrap(Sizes(folder, Shrink(2)))
+        found = plain(wrapped, 0, ORDER)
+    assert same(found, plain(Sizes(folder, Shrink(2)), 0, ORDER))
+    another_job()
+    loads.clear()
+    assert same(plain(prebake.wrap(Sizes(folder, Shrink(2))), 0, ORDER), found)
+
+
+@pytest.mark.usefixtures("connected")
+def test_every_file_that_is_opened_counts(folder: Path) -> None:
+    labels = folder.parent / "labels"
+    labels.mkdir()
+    for path in folder.iterdir():
+        (labels / f"{path.name}.txt").write_text("old")
+    time.sleep(RACY_SECONDS)
+    assert plain(prebake.wrap(Sides(folder)), 0, ORDER)[5]["label"] == "old"
+    (labels / f"{sorted(folder.iterdir())[5].name}.txt").write_text("new")
+    another_job()
+    wrapped = prebake.wrap(Sides(folder))
+    assert [each["label"] for each in plain(wrapped, 0, ORDER)].count("new") == 1
+    assert wrapped.stats()["reused"] == len(ORDER) - 1
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_draws_while_it_loads_is_never_frozen(folder: Path) -> None:
+    expected = [plain(Drawing(folder), seed, ORDER) for seed in (1, 2)]
+    for _ in range(2):
+        wrapped = prebake.wrap(Drawing(folder))
+        assert all(map(same, expected, [plain(wrapped, seed, ORDER) for seed in (1, 2)]))
+        another_job()
+
+
+@pytest.mark.usefixtures("connected")
+def test_declared_inputs_are_believed_and_checked(folder: Path, loads: list[str]) -> None:
+    photos = Photos(folder)
+    for _ in range(2):
+        wrapped = prebake.wrap(photos, inputs=lambda i: photos.names[i])
+        plain(wrapped, 0, ORDER)
+        another_job()
+    assert len(loads) == len(ORDER)
+    with pytest.warns(prebake.PrebakeWarning, match="R23 .* not among its inputs"):
+        plain(prebake.wrap(Sides(folder), inputs=lambda i: photos.names[i]), 0, [])
+        labels = folder.parent / "labels"
+        labels.mkdir()
+        for path in folder.iterdir():
+            (labels / f"{path.name}.txt").write_text("old")
+        plain(prebake.wrap(Sides(folder), inputs=lambda i: photos.names[i]), 0, ORDER)
