@@ -18,9 +18,9 @@ from prebake.fill import Fill, nothing_ahead
 
 #: An item that costs less is computed again as fast as it is looked up twice.
 COST_NS_MIN = 1_000_000
-#: What is left to do after the cut, of the whole. Later cuts would share with fewer pipelines, and earlier
-#: ones leave more to do again.
-REST_MAX = 0.1
+#: What is left to do after the cut, of the whole: the first cut with so little. Later ones would share with
+#: fewer pipelines, and earlier ones leave more to do again. If there is none, the first that leaves less than half.
+REST_GOOD, REST_MAX = 0.1, 0.5
 #: Bytes of an element at the cut, in those at the end. More would cost more than it is likely to save.
 BYTES_MAX = 4.0
 
@@ -90,10 +90,13 @@ class Middle:
     def decide(self, measured: list[Measured], cost_ns: int, size: int) -> None:
         """Chooses the first cut after which little is left to do."""
         self.undecided = False
-        for at in measured if cost_ns >= COST_NS_MIN else ():
-            if cost_ns - at.cpu_ns <= REST_MAX * cost_ns and at.bytes <= BYTES_MAX * size:
-                self.cut, self._ready.first = at.cut, at
-                return
+        if cost_ns < COST_NS_MIN:
+            return
+        for rest in (REST_GOOD, REST_MAX):
+            for at in measured:
+                if cost_ns - at.cpu_ns <= rest * cost_ns and at.bytes <= BYTES_MAX * size:
+                    self.cut, self._ready.first = at.cut, at
+                    return
 
     def store_first(self, i: int, leased: Any) -> None:
         """Stores the item that decided, once it is known to be all right, of an input under lease."""
