@@ -1,0 +1,202 @@
+"""The probe's child: runs steps on items it is sent and says what they yield, open, draw and change.
+
+Started by `prebake.probe` as `python -m prebake._probe`: reads its task from stdin and answers with JSON on
+stdout. The user's code has neither.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+import random
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prebake import _native, encoder, snapshot, tripwire
+from prebake.code import identify
+from prebake.probe import Report, digest
+from prebake.reads import Record, Recorder, roots
+
+#: Seeds nobody chooses: what a module seeds when it is imported must not look like another process's draw.
+_SEED = 0x5EED_BA4E
+#: The parent ends this process in time. Should the parent be gone, nobody does, so long after.
+_GRACE_SECONDS = 5
+#: Of the memory that is free, so much is for the probe: the job needs the rest.
+_MEMORY_SHARE = 0.5
+
+#: Every file opened through Python since this process began, whoever opened it.
+_opened: set[str] = set()
+
+
+def _note(event: str, args: tuple[Any, ...]) -> None:
+    if event in ("open", "ctypes.dlopen", "sqlite3.connect") and isinstance(
+        args[0], (str, bytes, os.PathLike)
+    ):
+        _opened.add(os.path.join(os.getcwd(), os.fsdecode(args[0])))
+
+
+def main() -> None:
+    sys.addaudithook(_note)
+    task = io.BytesIO(sys.stdin.buffer.read())
+    answer = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    header = pickle.load(task)
+    signal.alarm(math.ceil(header["seconds"]) + _GRACE_SECONDS)
+    _bound_memory()
+    _become(header)
+    answer.write(json.dumps(_report(task, header["items"])).encode())
+    answer.close()
+    # What the user's code leaves behind (threads, handlers) must not keep or change the answer.
+    os._exit(0)
+
+
+def _bound_memory() -> None:
+    """Whatever the steps need, the job is not to suffer: this process fails first, and is ended first."""
+    try:
+        with open("/proc/meminfo") as file:
+            free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
+        limit = int(free * _MEMORY_SHARE)
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if hard == resource.RLIM_INFINITY or limit < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except (OSError, ValueError, StopIteration):
+        return
+
+
+def _become(header: Report) -> None:
+    """Takes the parent's place as far as code can see: its modules' folders and its arguments."""
+    sys.path[:] = header["path"]
+    sys.argv[:] = header["argv"]
+    if header["safe_path"] is None:
+        os.environ.pop("PYTHONSAFEPATH", None)
+    # Digests must be the parent's. Nothing else of the native module is used here, `PREBAKE` being off.
+    encoder.native = lambda: _native
+
+
+def _seed() -> None:
+    random.seed(_SEED)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(_SEED)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(_SEED)
+
+
+def _report(task: io.BytesIO, items: list[int]) -> Report:
+    try:
+        with Recorder() as loaded:
+            sources, steps = pickle.load(task)
+    except BaseException as error:
+        return {"error": _words(error)}
+    _seed()
+    before = [_state(step) for step in steps]
+    first: Report = {}
+    for i in reversed(items):
+        first[str(i)] = _ran(sources[i], steps)
+        if len(first) == 1:
+            # What changes with the first item only is preparation: a file opened, a table read.
+            before = [_state(step) for step in steps]
+    again = list(reversed(items))
+    second = {str(i): _ran(sources[i], steps) for i in again[1:] + again[:1]}
+    return {
+        "passes": [first, second],
+        "changed": [_changed(a, _state(step)) for a, step in zip(before, steps, strict=True)],
+        "loaded": _of_load(loaded),
+        "opened": sorted(_opened),
+        "mapped": _programs(),
+    }
+
+
+def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
+    """What was seen of each step, to the first that fails."""
+    found = []
+    known = digest(value)
+    for step in steps:
+        held = _generators(step)
+        token = tripwire.state()
+        error, result = "", None
+        with Recorder() as record:
+            try:
+                result = step(value)
+            except BaseException as raised:
+                error = _words(raised)
+        drew = tripwire.moved(token) or _drawn(held) or _from_system(record)
+        mutated = "what it is given" if known and digest(value) != known else ""
+        value, known = result, b"" if error else digest(result)
+        found.append(
+            {
+                "digest": known.hex(),
+                "error": error,
+                "drew": drew or "",
+                "mutated": mutated,
+                "network": record.network or "",
+                "process": record.process or "",
+                "incomplete": record.incomplete or "",
+                "reads": list(record.reads),
+                "listed": list(record.listed),
+            }
+        )
+        if error:
+            break
+    return found
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def _generators(step: Any) -> list[tuple[Any, Any]]:
+    """Generators that a step holds, and what each is at."""
+    found = ((each, tripwire.held_state(each)) for each in snapshot.take([step]))
+    return [(each, state) for each, state in found if state is not None]
+
+
+def _drawn(held: Iterable[tuple[Any, Any]]) -> str | None:
+    return next(
+        (f"a {type(each).__qualname__} of its own" for each, was in held if tripwire.held_state(each) != was),
+        None,
+    )
+
+
+def _from_system(record: Record) -> str | None:
+    return next((path for path in ("/dev/urandom", "/dev/random") if path in record.reads), None)
+
+
+def _state(step: Any) -> tuple[bytes, list[Any]]:
+    """What a step is and holds: by content if that can be told, and by identity."""
+    try:
+        content = identify(step).digest
+    except Exception:
+        content = b""
+    return content, snapshot.take([step])
+
+
+def _changed(a: tuple[bytes, list[Any]], b: tuple[bytes, list[Any]]) -> bool:
+    return a[0] != b[0] if a[0] and b[0] else not snapshot.same(a[1], b[1])
+
+
+def _of_load(record: Record) -> Report:
+    """Files of the user's that were read while modules were imported and objects made. Those of the system
+    and of packages are known by version."""
+    ours = (*roots(), "/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
+    return {"reads": [path for path in record.reads if not path.startswith(ours)], "network": record.network}
+
+
+def _programs() -> list[str]:
+    """Programs and libraries in memory."""
+    with open("/proc/self/maps") as file:
+        lines = [line.rstrip("\n").split(maxsplit=5) for line in file]
+    return sorted({line[5] for line in lines if len(line) == 6 and "x" in line[1] and line[5][0] == "/"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""What a fill opens: the files and folders that a value was made from, as Python's audit hook tells.
+
+The hook hears of what goes through Python. Files opened by compiled code (`cv2.imread`, HDF5) and files that
+are only looked at (`os.stat`) are not heard of; the probe finds the former by running under the tracer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import site
+import sys
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+#: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
+PATHS_MAX = 65_536
+#: Files that hold code. Code has an identity of its own.
+CODE_SUFFIXES = (".py", ".pyc", ".so")
+
+#: Of what the interpreter opens itself, the code says that it was the interpreter.
+_IMPORTERS = ("<frozen importlib", "<frozen zipimport")
+#: Opens that give no content: a folder is read by listing it.
+_NO_CONTENT = os.O_DIRECTORY | os.O_PATH
+#: Beside a database, files that hold what is not in it yet.
+_SQLITE_FILES = ("", "-wal", "-journal")
+
+
+def roots() -> tuple[str, ...]:
+    """Folders of the interpreter and of what is installed, each with a separator at its end."""
+    found = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, site.USER_SITE}
+    return tuple(sorted(os.path.join(each, "") for each in found if each))
+
+
+_ROOTS = roots()
+
+
+class Record:
+    """What was seen of one fill. All paths are absolute, in the order in which they were met.
+
+    A path in `reads` may lead to nothing: that nothing was there is then what was read. `incomplete` says why
+    there may be more than was seen; `network` and `process` name what was talked to and what was run.
+    """
+
+    def __init__(self) -> None:
+        self.reads: dict[str, None] = {}
+        self.listed: dict[str, None] = {}
+        #: The user's own modules that were imported meanwhile.
+        self.modules: dict[str, None] = {}
+        self.network: str | None = None
+        self.process: str | None = None
+        self.incomplete: str | None = None
+        #: Files that the fill made itself: what it reads there is its own.
+        self._made: set[str] = set()
+
+    def merge(self, other: Record) -> None:
+        """Takes over what a fill inside this one did."""
+        for name in ("reads", "listed", "modules"):
+            getattr(self, name).update(getattr(other, name))
+        self._made |= other._made
+        for name in ("network", "process", "incomplete"):
+            setattr(self, name, getattr(self, name) or getattr(other, name))
+
+    def read(self, path: str) -> None:
+        if path not in self._made:
+            self._add(self.reads, path)
+
+    def made(self, path: str) -> None:
+        if path not in self.reads:
+            self._made.add(path)
+
+    def folder(self, path: str) -> None:
+        self._add(self.listed, path)
+
+    def _add(self, paths: dict[str, None], path: str) -> None:
+        if len(paths) < PATHS_MAX:
+            paths[path] = None
+        else:
+            self.incomplete = self.incomplete or f"it opens more than {PATHS_MAX} files"
+
+
+class Recorder:
+    """Records what the calling thread opens while inside:
+
+        with Recorder() as record:
+            value = compute(i)
+
+    Opens of threads that do not record themselves cannot be attributed: one in another thread than the main
+    one makes every open record incomplete. Recorders nest; the outer one sees all.
+    """
+
+    def __enter__(self) -> Record:
+        _install()
+        self._record, self._thread = Record(), threading.get_ident()
+        self._outer = _records.get(self._thread)
+        _records[self._thread] = self._record
+        return self._record
+
+    def __exit__(self, *_: object) -> None:
+        if self._outer is None:
+            del _records[self._thread]
+        else:
+            self._outer.merge(self._record)
+            _records[self._thread] = self._outer
+
+
+#: The open records, by thread.
+_records: dict[int, Record] = {}
+_lock = threading.Lock()
+_installed = False
+
+
+def _install() -> None:
+    """Audit hooks cannot be removed, so there is one, from the first record on."""
+    global _installed
+    with _lock:
+        if not _installed:
+            sys.addaudithook(_hook)
+            _installed = True
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    # Nothing may come before this: every event of the interpreter, in every thread, ends here.
+    if not _records:
+        return
+    handle = _EVENTS.get(event)
+    if handle is None:
+        return
+    try:
+        handle(event, args)
+    except Exception as error:
+        # An error raised here would be the user's.
+        _each_incomplete(f"{event} could not be recorded: {type(error).__name__}")
+
+
+def _each_incomplete(why: str) -> None:
+    for record in list(_records.values()):
+        record.incomplete = record.incomplete or why
+
+
+def _mine(what: str) -> Record | None:
+    """The record of the running thread. Without one, `what` may be done by a thread that a fill uses."""
+    thread = threading.get_ident()
+    record = _records.get(thread)
+    if record is None and thread != threading.main_thread().ident:
+        _each_incomplete(f"{what} in a thread of its own")
+    return record
+
+
+def _absolute(path: Any) -> str:
+    """A path as it was given, from the root. Dots stay: after a link they do not mean what they seem to."""
+    text = os.fsdecode(path)
+    return text if text.startswith("/") else os.path.join(os.getcwd(), text)
+
+
+def _importing() -> bool:
+    # The frames are: this one, the event's handler, the hook, whoever opens.
+    return sys._getframe(3).f_code.co_filename.startswith(_IMPORTERS)
+
+
+def _open(event: str, args: tuple[Any, ...]) -> None:
+    path, mode, flags = args
+    if isinstance(path, int):
+        # Already open: it was heard of then.
+        return
+    if _importing():
+        _imported(path)
+        return
+    path = os.fspath(path)
+    makes = flags & os.O_TRUNC or flags & os.O_CREAT and flags & os.O_EXCL
+    reads = flags & os.O_ACCMODE != os.O_WRONLY and not makes and not flags & _NO_CONTENT
+    if not (makes or reads):
+        return
+    full = _absolute(path)
+    if full == os.devnull or full.startswith(_ROOTS) and full.endswith(CODE_SUFFIXES):
+        return
+    record = _mine(f"{full} is opened") if reads else _records.get(threading.get_ident())
+    if record is None:
+        return
+    if mode is None and full != os.fsdecode(path):
+        # `os.open` may be given a folder to start from, of which the hook is not told.
+        record.incomplete = record.incomplete or f"{os.fsdecode(path)} is opened relative to some folder"
+    if makes:
+        record.made(full)
+    else:
+        record.read(full)
+
+
+def _imported(path: Any) -> None:
+    record = _records.get(threading.get_ident())
+    if record is None:
+        return
+    full = _absolute(path)
+    if not full.endswith(CODE_SUFFIXES):
+        # Data that lies beside code, read through the importer; or a module inside an archive.
+        record.read(full)
+    elif not full.startswith(_ROOTS):
+        record.modules[_source(full)] = None
+
+
+def _source(path: str) -> str:
+    """What bytecode was made from."""
+    try:
+        return importlib.util.source_from_cache(path)
+    except ValueError:
+        return path
+
+
+def _list(event: str, args: tuple[Any, ...]) -> None:
+    if _importing():
+        return
+    path = os.curdir if args[0] is None else args[0]
+    if isinstance(path, int):
+        path = os.readlink(f"/proc/self/fd/{path}")
+    full = _absolute(path)
+    record = _mine(f"{full} is listed")
+    if record is not None:
+        record.folder(full)
+
+
+def _database(event: str, args: tuple[Any, ...]) -> None:
+    name = os.fsdecode(args[0])
+    if name.startswith("file:"):
+        name = urllib.parse.unquote(urllib.parse.urlsplit(name).path)
+    if name in ("", ":memory:"):
+        return
+    record = _mine(f"{name} is opened")
+    if record is not None:
+        for suffix in _SQLITE_FILES:
+            record.read(_absolute(name + suffix))
+
+
+def _library(event: str, args: tuple[Any, ...]) -> None:
+    # A bare name is one of the system's libraries.
+    if args[0] is None or "/" not in os.fsdecode(args[0]):
+        return
+    full = _absolute(args[0])
+    record = _records.get(threading.get_ident())
+    if record is not None and not full.startswith(_ROOTS):
+        record.read(full)
+
+
+_TO_ADDRESS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.bind")
+
+
+def _network(event: str, args: tuple[Any, ...]) -> None:
+    target = args[1] if event in _TO_ADDRESS else args[0]
+    record = _mine(f"{event} is called")
+    if record is not None:
+        record.network = record.network or f"{event} {target!r}"[:200]
+
+
+def _process(event: str, args: tuple[Any, ...]) -> None:
+    record = _mine(f"{event} is called")
+    if record is not None:
+        record.process = record.process or f"{event} {args[0] if args else ''}"[:200].strip()
+
+
+_EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
+    "open": _open,
+    **dict.fromkeys(("os.listdir", "os.scandir"), _list),
+    "sqlite3.connect": _database,
+    "ctypes.dlopen": _library,
+    **dict.fromkeys(
+        (
+            *_TO_ADDRESS,
+            "socket.getaddrinfo",
+            "socket.gethostbyname",
+            "socket.gethostbyaddr",
+        ),
+        _network,
+    ),
+    **dict.fromkeys(
+        (
+            "subprocess.Popen",
+            "os.system",
+            "os.exec",
+            "os.fork",
+            "os.forkpty",
+            "os.posix_spawn",
+            "pty.spawn",
+        ),
+        _process,
+    ),
+}
