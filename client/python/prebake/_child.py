@@ -63,9 +63,9 @@ def _words(status: int | None, said: bytes, late: bool, seconds: float) -> str:
     last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
     if late:
         return f"took longer than {seconds:g} s"
-    how = (
-        f"was killed by signal {-status}" if status is not None and status < 0 else "ended without an answer"
-    )
+    # A tracer passes on its command's signal as a shell does.
+    signal_number = 0 if status is None else -status if status < 0 else status - 128
+    how = f"was killed by signal {signal_number}" if signal_number > 0 else "ended without an answer"
     return f"{how}: {last[0][:500]}"
 
 

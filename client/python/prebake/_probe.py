@@ -15,12 +15,13 @@ import random
 import resource
 import signal
 import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prebake import _native, encoder, snapshot, tripwire
+from prebake import _native, bytecode, encoder, packages, snapshot, tripwire
 from prebake.code import identify
-from prebake.probe import Report, digest
+from prebake.probe import Report, digest, element_digest
 from prebake.reads import Record, Recorder, roots
 
 #: Seeds nobody chooses: what a module seeds when it is imported must not look like another process's draw.
@@ -48,6 +49,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
+    os.close(null)
     header = pickle.load(task)
     signal.alarm(math.ceil(header["seconds"]) + _GRACE_SECONDS)
     _bound_memory()
@@ -98,18 +100,28 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     except BaseException as error:
         return {"error": _words(error)}
     _seed()
-    before = [_state(step) for step in steps]
     first: Report = {}
+    before: list[_State] = []
+    changed = [False] * len(steps)
+
+    def look() -> None:
+        now = [_state(step) for step in steps]
+        if before:
+            changed[:] = [c or _differ(a, b) for c, a, b in zip(changed, before, now, strict=True)]
+        before[:] = now
+
     for i in reversed(items):
         first[str(i)] = _ran(sources[i], steps)
         if len(first) == 1:
             # What changes with the first item only is preparation: a file opened, a table read.
-            before = [_state(step) for step in steps]
-    again = list(reversed(items))
-    second = {str(i): _ran(sources[i], steps) for i in again[1:] + again[:1]}
+            look()
+    look()
+    # No item after the same item as before.
+    second = {str(i): _ran(sources[i], steps) for i in items[1::2] + items[::2]}
+    look()
     return {
         "passes": [first, second],
-        "changed": [_changed(a, _state(step)) for a, step in zip(before, steps, strict=True)],
+        "changed": changed,
         "loaded": _of_load(loaded),
         "opened": sorted(_opened),
         "mapped": _programs(),
@@ -119,6 +131,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
 def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
     """What was seen of each step, to the first that fails."""
     found = []
+    look: Callable[[Any], bytes] = digest
     known = digest(value)
     for step in steps:
         held = _generators(step)
@@ -130,11 +143,12 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
             except BaseException as raised:
                 error = _words(raised)
         drew = tripwire.moved(token) or _drawn(held) or _from_system(record)
-        mutated = "what it is given" if known and digest(value) != known else ""
-        value, known = result, b"" if error else digest(result)
+        mutated = "what it is given" if known and look(value) != known else ""
+        # Between steps only what can be stored is ever given to a step twice.
+        value, look, known = result, element_digest, b"" if error else element_digest(result)
         found.append(
             {
-                "digest": known.hex(),
+                "digest": (known or (b"" if error else digest(result))).hex(),
                 "error": error,
                 "drew": drew or "",
                 "mutated": mutated,
@@ -156,7 +170,7 @@ def _words(error: BaseException) -> str:
 
 def _generators(step: Any) -> list[tuple[Any, Any]]:
     """Generators that a step holds, and what each is at."""
-    found = ((each, tripwire.held_state(each)) for each in snapshot.take([step]))
+    found = ((each, tripwire.held_state(each)) for each in _held(step))
     return [(each, state) for each, state in found if state is not None]
 
 
@@ -171,16 +185,33 @@ def _from_system(record: Record) -> str | None:
     return next((path for path in ("/dev/urandom", "/dev/random") if path in record.reads), None)
 
 
-def _state(step: Any) -> tuple[bytes, list[Any]]:
+_State = tuple[bytes, list[Any]]
+
+
+def _state(step: Any) -> _State:
     """What a step is and holds: by content if that can be told, and by identity."""
     try:
         content = identify(step).digest
     except Exception:
         content = b""
-    return content, snapshot.take([step])
+    return content, _held(step)
 
 
-def _changed(a: tuple[bytes, list[Any]], b: tuple[bytes, list[Any]]) -> bool:
+def _held(step: Any) -> list[Any]:
+    """What a step reaches; of the user's modules, what its functions name in them."""
+    found = snapshot.take([step])
+    named: list[Any] = []
+    for function in found:
+        if isinstance(function, types.FunctionType):
+            used = bytecode.references(function.__code__)
+            reached = [function.__globals__.get(name) for name in used.globals]
+            for module in reached:
+                if isinstance(module, types.ModuleType) and packages.owner(module.__name__) is None:
+                    named += [vars(module)[name] for name in sorted(used.names & vars(module).keys())]
+    return found + snapshot.take(named)
+
+
+def _differ(a: _State, b: _State) -> bool:
     return a[0] != b[0] if a[0] and b[0] else not snapshot.same(a[1], b[1])
 
 

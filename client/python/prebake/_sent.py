@@ -1,20 +1,58 @@
-"""Which part of an object cannot be sent to another process."""
+"""Sending objects to another process by value, and which part of one cannot be sent.
+
+`cloudpickle` sends functions and classes of `__main__` by value. What else is known to pickle only by a name
+in it must be sent as what it was made of: in the other process `__main__` is another program.
+"""
 
 from __future__ import annotations
 
 import functools
 import io
+import pickle
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from prebake import bytecode
+from prebake import bytecode, packages
+from prebake.marks import Random
 
 #: A search is a few picklings, each of a part of the one before.
 TRIES_MAX = 200
 DEPTH_MAX = 12
 #: What pickles so far is not what fails at once; large arrays are not pickled again and again.
 BYTES_MAX = 1 << 24
+
+
+#: The decorated functions of `functools.lru_cache`, whose class has no name of its own.
+_Memo = type(functools.lru_cache(abs))
+
+
+def send(objects: Any, out: Any) -> None:
+    """Pickles objects into a file. Raises whatever the objects or `pickle` raise."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, Random):
+                return Random, (value.function,)
+            if type(value) is _Memo and value.__module__ in packages.SCRIPTS:
+                return _memo, (value.__wrapped__, value.cache_parameters())
+            return super().reducer_override(value)
+
+    # A spawned worker knows its parent's script as an imported module, by a name that is nothing elsewhere.
+    script = sys.modules.get("__mp_main__")
+    if script is not None:
+        cloudpickle.register_pickle_by_value(script)
+    try:
+        Pickler(out, pickle.HIGHEST_PROTOCOL).dump(objects)
+    finally:
+        if script is not None:
+            cloudpickle.unregister_pickle_by_value(script)
+
+
+def _memo(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
 
 
 class _Enough(Exception):
@@ -31,10 +69,10 @@ class _Sink(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        self._left -= len(data)
+        self._left -= memoryview(data).nbytes
         if self._left < 0:
             raise _Enough
-        return len(data)
+        return memoryview(data).nbytes
 
 
 def why_not_sent(roots: dict[str, Any]) -> str | None:
@@ -49,13 +87,11 @@ def why_not_sent(roots: dict[str, Any]) -> str | None:
 
 
 def _error(value: Any, tries: list[int]) -> str:
-    import cloudpickle
-
     tries[0] -= 1
     if tries[0] < 0:
         return ""
     try:
-        cloudpickle.dump(value, _Sink())
+        send(value, _Sink())
     except _Enough:
         return ""
     except Exception as error:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from prebake import _bin, tripwire, values
 from prebake._child import Ended, run_child
 from prebake._job import native
-from prebake._sent import why_not_sent
+from prebake._sent import send, why_not_sent
 from prebake._startup import is_startup
 from prebake.code import identify
 from prebake.errors import Code, Refused
@@ -85,19 +85,21 @@ def digests(source: Callable[[int], Any], steps: Sequence[Callable[[Any], Any]],
 
 def digest(value: Any) -> bytes:
     """A value's digest: of its bytes as an element, else of what it is made of; empty if neither is known."""
+    try:
+        return element_digest(value) or identify(value).digest
+    except Exception:
+        return b""
+
+
+def element_digest(value: Any) -> bytes:
+    """The digest of a value that can be stored; empty if it cannot."""
     from prebake import _native
 
     try:
         layout, parts = values.encode(value)
-        return _native.digest(_CONTEXT, b"".join([layout.encode(), b"\0", *parts]))
-    except Refused:
-        pass
     except Exception:
         return b""
-    try:
-        return identify(value).digest
-    except Exception:
-        return b""
+    return _native.digest(_CONTEXT, b"".join([layout.encode(), b"\0", *parts]))
 
 
 def run(
@@ -163,7 +165,7 @@ def _expected(source: Any, steps: Any, items: list[int]) -> dict[int, list[bytes
 
 class _Bounded(io.BytesIO):
     def write(self, data: Any) -> int:
-        if self.tell() + len(data) > PAYLOAD_BYTES_MAX:
+        if self.tell() + memoryview(data).nbytes > PAYLOAD_BYTES_MAX:
             raise Refused(
                 Code.TOO_LARGE,
                 f"it holds more than {PAYLOAD_BYTES_MAX >> 20} MiB, which are not sent to a probe",
@@ -184,33 +186,13 @@ def _payload(source: Any, steps: Any, items: list[int], seconds: float) -> bytes
     out.write(pickle.dumps(header))
     objects = ({i: source(i) for i in items}, steps)
     try:
-        with _scripts_by_value() as dump:
-            dump(objects, out)
+        send(objects, out)
     except Refused:
         raise
     except Exception as error:
         why = why_not_sent({"source": objects[0], "steps": steps}) or f"{type(error).__name__}: {error}"
         raise Refused(Code.OPAQUE, f"it cannot be sent to another process: {why}") from None
     return out.getvalue()
-
-
-class _scripts_by_value:
-    """Pickling in which functions and classes of the script go by value. A spawned worker knows its parent's
-    script as an imported module, by a name that means nothing to another process."""
-
-    def __enter__(self) -> Callable[[Any, Any], None]:
-        import cloudpickle
-
-        self._script = sys.modules.get("__mp_main__")
-        if self._script is not None:
-            cloudpickle.register_pickle_by_value(self._script)
-        return lambda objects, out: cloudpickle.dump(objects, out, pickle.HIGHEST_PROTOCOL)
-
-    def __exit__(self, *_: object) -> None:
-        import cloudpickle
-
-        if self._script is not None:
-            cloudpickle.unregister_pickle_by_value(self._script)
 
 
 def _spawn(payload: bytes, seconds: float) -> tuple[Ended, Report]:
@@ -312,7 +294,7 @@ def _with_reads(verdict: Verdict, report: Report, traced: Report, source: Any) -
         shared |= dict.fromkeys(path for path in first[i] if path not in again[i])
     reads = {i: list(dict.fromkeys([*again[i], *first[i]])) for i in first}
     ran = [seen for j in range(verdict.deterministic_until) for _, seen in _seen(report, j)]
-    why = traced.get("why", "") or next((seen["incomplete"] for seen in ran if seen["incomplete"]), "")
+    why = next((seen["incomplete"] for seen in ran if seen["incomplete"]), "") or traced.get("why", "")
     unhooked = []
     own = _own_files(source, list(reads))
     hooked = {os.path.realpath(path) for path in report["opened"]}
