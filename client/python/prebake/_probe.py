@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from prebake import _native, bytecode, encoder, packages, snapshot, tripwire
+from prebake._startup import is_users
 from prebake.code import identify
 from prebake.probe import Report, digest, element_digest
-from prebake.reads import Record, Recorder, roots
+from prebake.reads import Record, Recorder
 
 #: Seeds nobody chooses: what a module seeds when it is imported must not look like another process's draw.
 _SEED = 0x5EED_BA4E
@@ -122,7 +123,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     return {
         "passes": [first, second],
         "changed": changed,
-        "loaded": _of_load(loaded),
+        "loaded": {"reads": [path for path in loaded.reads if is_users(path)], "network": loaded.network},
         "opened": sorted(_opened),
         "mapped": _programs(),
     }
@@ -213,13 +214,6 @@ def _held(step: Any) -> list[Any]:
 
 def _differ(a: _State, b: _State) -> bool:
     return a[0] != b[0] if a[0] and b[0] else not snapshot.same(a[1], b[1])
-
-
-def _of_load(record: Record) -> Report:
-    """Files of the user's that were read while modules were imported and objects made. Those of the system
-    and of packages are known by version."""
-    ours = (*roots(), "/proc/", "/sys/", "/dev/", "/etc/", "/usr/")
-    return {"reads": [path for path in record.reads if not path.startswith(ours)], "network": record.network}
 
 
 def _programs() -> list[str]:

@@ -16,6 +16,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from prebake import _bin, tripwire, values
 from prebake._child import Ended, run_child
 from prebake._job import native
 from prebake._sent import send, why_not_sent
-from prebake._startup import is_startup
+from prebake._startup import is_startup, is_users
 from prebake.code import identify
 from prebake.errors import Code, Refused
 
@@ -140,17 +141,27 @@ def _run(
     if not steps or not items:
         return _unknown("there is nothing to probe")
     # Before the steps run here: what they do to themselves or to their inputs must not reach the child.
-    payload = _payload(source, steps, items, seconds)
+    objects = _objects(source, steps, items)
     if expected is None:
         expected = _expected(source, steps, items)
-    ended, traced = _spawn(payload, seconds)
+    deadline = time.monotonic() + seconds
+    ended, traced = _spawn(_header(items, seconds) + objects, seconds)
     if ended.report is None:
         return _unknown(f"the probe's process {ended.why}", ended.cpu_seconds)
     report: Report = json.loads(ended.report)
     if "error" in report:
         return _unknown(f"it cannot be sent to another process: {report['error']}", ended.cpu_seconds)
+    cpu_seconds, at_load = ended.cpu_seconds, set[str]()
+    left = deadline - time.monotonic()
+    own = _own_files(source, items)
+    if traced.get("complete") and not own.keys() >= set(_unseen(report, traced)) and left > 0:
+        # Importing the job's packages may have done it: once more, without items.
+        ended, alone = _spawn(_header([], left) + objects, left)
+        cpu_seconds += ended.cpu_seconds
+        at_load = set(_paths(alone, "reads")) if ended.report is not None else at_load
     verdict = _judged(report, expected, steps)
-    return _with_reads(verdict, report, traced, source)._replace(cpu_seconds=ended.cpu_seconds)
+    verdict = _with_reads(verdict, report, traced, at_load, own)
+    return verdict._replace(cpu_seconds=cpu_seconds)
 
 
 def _expected(source: Any, steps: Any, items: list[int]) -> dict[int, list[bytes]]:
@@ -173,8 +184,8 @@ class _Bounded(io.BytesIO):
         return super().write(data)
 
 
-def _payload(source: Any, steps: Any, items: list[int], seconds: float) -> bytes:
-    """What the child is told, then the objects: the first says where the modules of the others are."""
+def _header(items: list[int], seconds: float) -> bytes:
+    """What the child must know before it can unpickle objects: where their modules are."""
     header = {
         "path": [entry for entry in sys.path if isinstance(entry, str)],
         "argv": list(sys.argv),
@@ -182,15 +193,18 @@ def _payload(source: Any, steps: Any, items: list[int], seconds: float) -> bytes
         "items": items,
         "seconds": seconds,
     }
+    return pickle.dumps(header)
+
+
+def _objects(source: Any, steps: Any, items: list[int]) -> bytes:
     out = _Bounded()
-    out.write(pickle.dumps(header))
-    objects = ({i: source(i) for i in items}, steps)
+    sources = {i: source(i) for i in items}
     try:
-        send(objects, out)
+        send((sources, steps), out)
     except Refused:
         raise
     except Exception as error:
-        why = why_not_sent({"source": objects[0], "steps": steps}) or f"{type(error).__name__}: {error}"
+        why = why_not_sent({"source": sources, "steps": steps}) or f"{type(error).__name__}: {error}"
         raise Refused(Code.OPAQUE, f"it cannot be sent to another process: {why}") from None
     return out.getvalue()
 
@@ -285,7 +299,20 @@ def _fault(report: Report, expected: dict[int, list[bytes]], j: int) -> tuple[Co
     return None
 
 
-def _with_reads(verdict: Verdict, report: Report, traced: Report, source: Any) -> Verdict:
+def _paths(traced: Report, field: str) -> list[str]:
+    """Paths of a tracer's report: text, or bytes where they are not."""
+    return [each if isinstance(each, str) else os.fsdecode(bytes(each)) for each in traced.get(field, ())]
+
+
+def _unseen(report: Report, traced: Report) -> list[str]:
+    """Files that were opened, but not through Python, and are not programs."""
+    seen = {os.path.realpath(path) for path in report["opened"]} | set(report["mapped"])
+    return [path for path in _paths(traced, "reads") if path not in seen and not is_startup(path)]
+
+
+def _with_reads(
+    verdict: Verdict, report: Report, traced: Report, at_load: set[str], own: dict[str, tuple[int, str]]
+) -> Verdict:
     """Adds what the proven steps read, and whether that is all."""
     first, again = (_reads_of(each, verdict.deterministic_until) for each in report["passes"])
     # What was opened once and not when the item was made again is kept somewhere, and may be used by all.
@@ -296,16 +323,12 @@ def _with_reads(verdict: Verdict, report: Report, traced: Report, source: Any) -
     ran = [seen for j in range(verdict.deterministic_until) for _, seen in _seen(report, j)]
     why = next((seen["incomplete"] for seen in ran if seen["incomplete"]), "") or traced.get("why", "")
     unhooked = []
-    own = _own_files(source, list(reads))
-    hooked = {os.path.realpath(path) for path in report["opened"]}
-    for name in traced.get("reads", ()):
-        path = name if isinstance(name, str) else os.fsdecode(bytes(name))
-        if path in hooked or is_startup(path) or path in report["mapped"]:
-            continue
-        if path in own:
+    for path in _unseen(report, traced):
+        if path in at_load:
+            shared |= dict.fromkeys([path] if is_users(path) else [])
+        elif path in own:
             i, given = own[path]
-            if given not in reads[i]:
-                reads[i].append(given)
+            reads[i] += [given] if given not in reads[i] else []
         else:
             unhooked.append(path)
     if unhooked and not why:

@@ -487,3 +487,79 @@ steps = [step]"""
     verdict = judged(script, code)
     assert verdict.code is None and not verdict.reads_proven
     assert "in a thread of its own" in verdict.reason
+
+
+#: Opens a file in compiled code, of which Python knows nothing.
+IN_C = """
+import ctypes
+def in_c(path):
+    libc = ctypes.CDLL(None)
+    libc.fopen.restype = ctypes.c_void_p
+    libc.fclose.argtypes = [ctypes.c_void_p]
+    file = libc.fopen(os.fsencode(path), b"rb")
+    libc.fclose(file)
+    return file is not None
+"""
+
+
+def test_reads_are_proven(script: Run, files: Path) -> None:
+    verdict = judged(script, f"import numpy\nsteps = [lambda i: open(f'{files}/{{i}}.txt').read()]")
+    assert (verdict.reads_proven, verdict.unhooked, verdict.reason) == (True, [], "")
+
+
+def test_opens_in_compiled_code_are_seen(script: Run, files: Path) -> None:
+    verdict = judged(script, f"{IN_C}\nsteps = [lambda i: in_c(f'{files}/{{i}}.txt')]")
+    assert verdict.code is None and not verdict.reads_proven
+    assert verdict.unhooked == [f"{files}/{i}.txt" for i in range(4)]
+    assert "compiled code opens" in verdict.reason
+
+
+def test_compiled_code_may_open_the_item_itself(script: Run, files: Path) -> None:
+    (files / "link.txt").symlink_to("0.txt")
+    verdict = judged(
+        script,
+        f"{IN_C}\nsource = lambda i: f'{files}/{{i}}.txt' if i else '{files}/link.txt'\n"
+        "steps = [lambda path: in_c(path)]",
+    )
+    assert verdict.reads_proven, verdict
+    assert verdict.reads == {i: [f"{files}/{i or 'link'}.txt"] for i in range(4)}
+
+
+def test_what_compiled_code_opens_at_import_is_every_item_s(script: Run, files: Path) -> None:
+    mine = f"import os\n{IN_C}\nfound = in_c('{files}/table.txt')\n"
+    verdict = judged(script, "import mine\nsteps = [lambda i: mine.found]", mine=mine)
+    assert verdict.reads_proven and verdict.shared == [f"{files}/table.txt"], verdict
+
+
+def test_compiled_code_that_talks_to_the_network(script: Run) -> None:
+    code = """
+import ctypes, socket
+link = None
+def step(i):
+    libc = ctypes.CDLL(None)
+    link = libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0)
+    address = socket.AF_INET.to_bytes(2, sys.byteorder) + (1).to_bytes(2) + bytes([127, 0, 0, 1]) + bytes(8)
+    libc.connect(link, address, len(address))
+    os.close(link)
+    return i
+steps = [step]"""
+    verdict = judged(script, code)
+    assert (verdict.code, verdict.deterministic_until) == (Code.NETWORK, 0), verdict
+
+
+def test_without_a_tracer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for program in (tmp_path / "none", Path("/bin/false")):
+        monkeypatch.setattr(probe._bin, "path", lambda name, program=program: program)
+        verdict = probe.run(identity, [lambda x: x + 1], [0, 1])
+        assert (verdict.code, verdict.deterministic_until, verdict.reads_proven) == (None, 1, False)
+        assert "opens unproven" in verdict.reason
+
+
+def test_tensors(script: Run) -> None:
+    pytest.importorskip("torch")
+    code = "import torch\nsteps = [lambda i: torch.full((3,), float(i)), lambda x: x * 2]"
+    verdict = judged(script, code)
+    assert verdict.code is None and verdict.reads_proven, verdict
+    drop = "import torch\ndef drop(x):\n    torch.rand(1)\n    return x\nsteps = [float, drop]"
+    verdict = judged(script, drop)
+    assert (verdict.code, verdict.deterministic_until) == (Code.RANDOM, 1) and "torch" in verdict.reason
