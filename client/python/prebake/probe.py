@@ -290,6 +290,9 @@ def _fault(report: Report, expected: dict[int, list[bytes]], j: int) -> tuple[Co
                 return code, text.format(seen[field])
     if report["changed"][j]:
         return Code.CARRIES_STATE, "changes itself from item to item"
+    kept = _kept(report, j)
+    if kept is not None:
+        return Code.CARRIES_STATE, f"keeps what it reads ({kept[1]}) for when item {kept[0]} is made again"
     for i, mine in expected.items():
         here, first, second = mine[j], *(_digest_at(report, which, i, j) for which in (0, 1))
         if first and second and first != second:
@@ -310,12 +313,24 @@ def _unseen(report: Report, traced: Report) -> list[str]:
     return [path for path in _paths(traced, "reads") if path not in seen and not is_startup(path)]
 
 
+def _kept(report: Report, j: int) -> tuple[str, str] | None:
+    """An item, not the first, of which a step opened a file once and not when the item was made again. Of the
+    items to come nobody could tell when they read it."""
+    first, again = report["passes"]
+    for i in list(first)[1:]:
+        if j < len(first[i]):
+            for path in first[i][j]["reads"]:
+                if path not in again[i][j]["reads"]:
+                    return i, path
+    return None
+
+
 def _with_reads(
     verdict: Verdict, report: Report, traced: Report, at_load: set[str], own: dict[str, tuple[int, str]]
 ) -> Verdict:
     """Adds what the proven steps read, and whether that is all."""
     first, again = (_reads_of(each, verdict.deterministic_until) for each in report["passes"])
-    # What was opened once and not when the item was made again is kept somewhere, and may be used by all.
+    # What the first item opened, and not when it was made again, is kept somewhere and may be used by all.
     shared = dict.fromkeys(report["loaded"]["reads"])
     for i in first:
         shared |= dict.fromkeys(path for path in first[i] if path not in again[i])

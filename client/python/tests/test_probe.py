@@ -145,7 +145,7 @@ FAULTS = {
     "identifiers": ("import uuid\nsteps = [str, lambda x: uuid.uuid4().hex]", (Code.UNSTABLE, 1, "again")),
     "the clock": ("import time\nsteps = [lambda x: time.time_ns()]", (Code.UNSTABLE, 0, "again")),
     "memory that was never written": (
-        "import numpy as np\nsteps = [lambda x: np.empty(5000, np.uint8)]",
+        "import numpy as np\nsteps = [lambda x: np.empty(1 << 20, np.uint8)]",
         (Code.UNSTABLE, 0, "another process"),
     ),
     "the process's number": ("steps = [lambda x: os.getpid()]", (Code.UNSTABLE, 0, "another process")),
@@ -171,6 +171,21 @@ FAULTS = {
         "class Delta:\n    last = 0\n    def __call__(self, x):\n        d, self.last = x - self.last, x\n"
         "        return d\nsteps = [Delta()]",
         (Code.CARRIES_STATE, 0, "Delta"),
+    ),
+    "the item before, kept out of sight": (
+        "def step(x):\n    last, sys.last_item = getattr(sys, 'last_item', 0), x\n    return x - last\n"
+        "steps = [step]",
+        (Code.UNSTABLE, 0, "made again after other items"),
+    ),
+    "a cache of its own": (
+        "class Step:\n    def __init__(self):\n        self.cache = {}\n    def __call__(self, x):\n"
+        "        return self.cache.setdefault(x, str(x))\nsteps = [Step()]",
+        (Code.CARRIES_STATE, 0, "changes itself"),
+    ),
+    "a memo of the items' files": (
+        "import functools\n@functools.lru_cache\ndef read(x):\n    return open('main.py').read(x)\n"
+        "steps = [str, lambda x: read(int(x))]",
+        (Code.CARRIES_STATE, 1, "main.py"),
     ),
     "random": (
         "import random\nsteps = [str, lambda x: x + str(random.random())]",
@@ -316,8 +331,13 @@ def test_what_was_made_before_is_compared() -> None:
     assert (verdict.code, verdict.deterministic_until) == (Code.UNSTABLE, 1) and "item 5" in verdict.reason
 
 
-def test_a_child_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_child_that_hangs_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: bool
+) -> None:
     note = str(tmp_path / "pids")
+    if not traced:
+        monkeypatch.setattr(probe._bin, "path", lambda name: tmp_path / "none")
 
     def step(x: int) -> int:
         child = os.fork()
@@ -370,8 +390,24 @@ def test_the_child_inherits_nothing_but_its_pipes(tmp_path: Path) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    verdict = probe.run(identity, [lambda x: len(bytearray(1 << 50))], [0], {0: [b"x"]})
+    # Never touched, so that it would be had but for the limit.
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+    verdict = probe.run(identity, [lambda x: len(bytearray(free * 8 // 10))], [0], {0: [b"x"]})
     assert verdict.code is Code.OPAQUE and "MemoryError" in verdict.reason
+
+
+def test_a_folder_that_shadows_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError\n")
+    monkeypatch.chdir(tmp_path)
+    verdict = probe.run(identity, [lambda x: x + 1], [0, 1])
+    assert verdict.code is None, verdict
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4294967295"])
+def test_a_hash_seed_that_the_job_has_fixed(script: Run, seed: str) -> None:
+    code = FAULTS["hash order"][0]
+    assert judged(script, code, environment={"PYTHONHASHSEED": seed}).code is Code.UNSTABLE
 
 
 def test_what_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,8 +446,8 @@ steps = [step]""",
 
 @pytest.mark.parametrize(
     ("code", "suffixes"),
-    zip(READS.values(), ([".txt"], [".txt", ".label"], [".txt.gone"]), strict=True),
-    ids=READS,
+    list(zip(READS.values(), ([".txt"], [".txt", ".label"], [".txt.gone"]), strict=True)),
+    ids=READS.keys(),
 )
 def test_reads_are_told_by_item(script: Run, files: Path, code: str, suffixes: list[str]) -> None:
     verdict = judged(script, f"source = lambda i: f'{files}/{{i}}.txt'\n{code}")
