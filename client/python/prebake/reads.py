@@ -68,8 +68,7 @@ class Record:
             self._add(self.reads, path)
 
     def made(self, path: str) -> None:
-        if path not in self.reads:
-            self._made.add(path)
+        self._made.add(path)
 
     def folder(self, path: str) -> None:
         self._add(self.listed, path)

@@ -112,6 +112,21 @@ def test_another_kind_of_generator_in_numpy_s_place() -> None:
         np.random.set_bit_generator(mine)
 
 
+@pytest.mark.usefixtures("way")
+def test_another_kind_of_generator_put_there_by_a_step() -> None:
+    mine = np.random.get_bit_generator()
+    try:
+        token = tripwire.state()
+        first = np.random.random_sample()
+        tripwire.restore(token)
+        np.random.set_bit_generator(np.random.PCG64(3))
+        assert tripwire.moved(token) == "numpy.random"
+        tripwire.restore(token)
+        assert tripwire.moved(token) is None and np.random.random_sample() == first
+    finally:
+        np.random.set_bit_generator(mine)
+
+
 def test_numpy_imported_meanwhile() -> None:
     code = """
 from prebake import tripwire
