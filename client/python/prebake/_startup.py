@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import re
 
-from prebake.reads import CODE_SUFFIXES, roots
+from prebake.reads import roots
 
 #: Folders whose content is known by the versions of packages, or is the machine's.
-_SYSTEM = (*roots(), "/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/")
-_STARTUP = re.compile(
+_PACKAGES = roots()
+_SYSTEM = (
+    *_PACKAGES,
+    *("/proc/", "/sys/", "/dev/", "/etc/", "/lib/", "/lib64/", "/bin/", "/sbin/"),
+    *("/usr/lib/", "/usr/share/", "/usr/bin/", "/usr/sbin/"),
+)
+#: What Python's own start opens in those.
+_PACKAGED = (".py", ".pyc", ".pth")
+_LIBRARY = re.compile(
     r"/(etc/(ld\.so\.\w+|locale\.alias|localtime|nsswitch\.conf|passwd|group)"
     r"|usr/(lib|share)/(locale|zoneinfo)/.*"
     r"|.*/(pyvenv\.cfg|python\d+\.zip|gconv-modules\.cache|openssl\.cnf)"
-    r"|.*\.(py|pyc|pth|so)"
-    r"|.*\.so(\.\d+)+)",
+    r"|.*\.so(\.\d+)*)",
     re.DOTALL,
 )
 
 
 def is_startup(path: str) -> bool:
-    """Whether a file is of that kind: code, libraries, and a short list of what the C library looks at."""
-    return _STARTUP.fullmatch(path) is not None
+    """Whether a file is of that kind: installed code, libraries, and a short list of what the C library looks
+    at. Code of the user's is opened by Python; where it is not, it may be data."""
+    return path.startswith(_PACKAGES) and path.endswith(_PACKAGED) or _LIBRARY.fullmatch(path) is not None
 
 
 def is_users(path: str) -> bool:
-    """Whether a file that was read while modules were imported is data of the user's: no code, which has an
-    identity of its own, and nothing of the system or of packages."""
-    return not path.startswith(_SYSTEM) and not path.endswith(CODE_SUFFIXES)
+    """Whether a file that was read while modules were imported is data of the user's."""
+    return not path.startswith(_SYSTEM) and not path.endswith((".pyc", ".so"))

@@ -1,7 +1,7 @@
 """The double-run probe: whether a pipeline's steps yield the same in another process, and what they read.
 
-The steps run on a few items here and in a spawned child (`prebake._probe`): under another hash seed and other
-seeds of the shared generators, in another order, and twice. Values are compared by their bytes. The child
+The steps run on a few items in a spawned child (`prebake._probe`): under another hash seed and other seeds of
+the shared generators, in another order, and twice. Values are compared by their bytes. The child
 gets its objects by value, so that `__main__` is not run again; other modules of the user's are imported.
 
 What is sent is pickled and unpickled by the same user's own processes, over a pipe, and never stored.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prebake import _bin, tripwire, values
+from prebake import _bin, values
 from prebake._child import Ended, run_child
 from prebake._job import native
 from prebake._sent import send, why_not_sent
@@ -35,7 +35,10 @@ SECONDS_MAX = 120.0
 PAYLOAD_BYTES_MAX = 1 << 29
 
 _CONTEXT = "prebake 2026 probe v1"
-_HASH_SEEDS = 1 << 32
+#: Zero turns hashing's seed off; it is a seed like any other for the job, and not given to a child.
+_HASH_SEED_MAX = (1 << 32) - 1
+#: Fresh memory is filled with the complement of this, or of twice this.
+_PERTURB = 0x2D
 
 Report = dict[str, Any]
 
@@ -113,9 +116,9 @@ def run(
 ) -> Verdict:
     """Probes `steps`, applied in turn to `source(i)`, on a few items.
 
-    `expected` is what `digests` gave for each item in this process; without it the steps run here too, and
-    the shared generators are put back afterwards. Takes some 0.2 s and the time of the job's imports, at most
-    `seconds`. Raises nothing: what cannot be known is a verdict.
+    `expected` is what `digests` gave for each item in this process; without it a second child is compared
+    with the first, and the steps do not run here at all. A child takes some 0.2 s and the time of the job's
+    imports; all take at most `seconds`. Raises nothing: what cannot be known is a verdict.
     """
     try:
         return _run(source, list(steps), list(dict.fromkeys(items)), expected, seconds)
@@ -140,10 +143,7 @@ def _run(
         return _unknown("Prebake is turned off")
     if not steps or not items:
         return _unknown("there is nothing to probe")
-    # Before the steps run here: what they do to themselves or to their inputs must not reach the child.
     objects = _objects(source, steps, items)
-    if expected is None:
-        expected = _expected(source, steps, items)
     deadline = time.monotonic() + seconds
     ended, traced = _spawn(_header(items, seconds) + objects, seconds)
     if ended.report is None:
@@ -152,6 +152,15 @@ def _run(
     if "error" in report:
         return _unknown(f"it cannot be sent to another process: {report['error']}", ended.cpu_seconds)
     cpu_seconds, at_load = ended.cpu_seconds, set[str]()
+    left = deadline - time.monotonic()
+    if expected is None:
+        # Not here: a step may hold a generator or a count of its own, which the job alone may move on.
+        ended = run_child(_command(), _environment(2), _header(items[::-1], left) + objects, left)
+        cpu_seconds += ended.cpu_seconds
+        if ended.report is None:
+            return _unknown(f"the probe's second process {ended.why}", cpu_seconds)
+        expected = _digests_of(json.loads(ended.report), len(steps))
+    expected = {i: expected[i] for i in items}
     left = deadline - time.monotonic()
     own = _own_files(source, items)
     if traced.get("complete") and not own.keys() >= set(_unseen(report, traced)) and left > 0:
@@ -164,14 +173,11 @@ def _run(
     return verdict._replace(cpu_seconds=cpu_seconds)
 
 
-def _expected(source: Any, steps: Any, items: list[int]) -> dict[int, list[bytes]]:
-    before = tripwire.state()
-    try:
-        return {i: digests(source, steps, i) for i in items}
-    except Exception as error:
-        raise Refused(Code.OPAQUE, f"an item cannot be made: {type(error).__name__}: {error}") from None
-    finally:
-        tripwire.restore(before)
+def _digests_of(report: Report, count: int) -> dict[int, list[bytes]]:
+    """As `digests` gives them; empty from where an item failed."""
+    passed = report["passes"][0]
+    found = {int(i): [bytes.fromhex(step["digest"]) for step in steps] for i, steps in passed.items()}
+    return {i: each + [b""] * (count - len(each)) for i, each in found.items()}
 
 
 class _Bounded(io.BytesIO):
@@ -209,38 +215,42 @@ def _objects(source: Any, steps: Any, items: list[int]) -> bytes:
     return out.getvalue()
 
 
-def _spawn(payload: bytes, seconds: float) -> tuple[Ended, Report]:
-    """Runs the child under the tracer if there is one; what it said and what the tracer said."""
+def _command() -> list[str]:
     if not sys.executable:
         raise Refused(Code.OPAQUE, "there is no Python interpreter to start another process with")
     # Private, but what `multiprocessing` uses: -O, -X and -W change what code does.
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    command = [sys.executable, *flags, "-m", "prebake._probe"]
+    return [sys.executable, *flags, "-m", "prebake._probe"]
+
+
+def _spawn(payload: bytes, seconds: float) -> tuple[Ended, Report]:
+    """Runs the child under the tracer if there is one; what it said and what the tracer said."""
+    command = _command()
     tracer = _bin.path("prebake")
     if not tracer.exists():
-        return run_child(command, _environment(), payload, seconds), {"why": "no tracer is installed"}
+        return run_child(command, _environment(1), payload, seconds), {"why": "no tracer is installed"}
     with tempfile.TemporaryDirectory(prefix="prebake-probe-") as folder:
         said = Path(folder, "report")
         traced = [os.fspath(tracer), "trace", "--report", os.fspath(said), "--", *command]
-        ended = run_child(traced, _environment(), payload, seconds)
+        ended = run_child(traced, _environment(1), payload, seconds)
         if said.exists():
             return ended, json.loads(said.read_bytes())
     if ended.report is None and not ended.late:
-        ended = run_child(command, _environment(), payload, seconds)
+        ended = run_child(command, _environment(1), payload, seconds)
     return ended, {"why": "the tracer does not run here"}
 
 
-def _environment() -> dict[str, str]:
-    """The job's own, but for another hash seed; a folder that shadows a module is no place to start in; and
-    memory is not zero by chance, so that reading what was never written shows."""
+def _environment(which: int) -> dict[str, str]:
+    """The job's own, but for a hash seed that no other process has; a folder that shadows a module is no
+    place to start in; and fresh memory differs, so that reading what was never written shows."""
     ours = os.environ.get("PYTHONHASHSEED", "")
-    seed = int(ours) + 1 if ours.isdigit() else int.from_bytes(os.urandom(4))
+    seed = int(ours) if ours.isdigit() else int.from_bytes(os.urandom(4))
     return {
         **os.environ,
         "PREBAKE": "off",
-        "PYTHONHASHSEED": str(seed % _HASH_SEEDS or 1),
+        "PYTHONHASHSEED": str(1 + (seed + which) % _HASH_SEED_MAX),
         "PYTHONSAFEPATH": "1",
-        "MALLOC_PERTURB_": "165",
+        "MALLOC_PERTURB_": str(_PERTURB * which),
     }
 
 
@@ -348,7 +358,8 @@ def _with_reads(
             unhooked.append(path)
     if unhooked and not why:
         why = f"compiled code opens {unhooked[0]}"
-    if traced.get("network") and not report["loaded"]["network"] and verdict.code is None:
+    if traced.get("network") and not report["loaded"]["network"] and verdict.code is not Code.NETWORK:
+        # Of compiled code, so that it is not known which step it was.
         verdict = verdict._replace(
             deterministic_until=0, code=Code.NETWORK, reason=f"talks to the network ({traced['network'][0]})"
         )

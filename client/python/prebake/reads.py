@@ -10,6 +10,7 @@ import importlib.util
 import os
 import site
 import sys
+import sysconfig
 import threading
 import urllib.parse
 from collections.abc import Callable
@@ -29,8 +30,11 @@ _SQLITE_FILES = ("", "-wal", "-journal")
 
 
 def roots() -> tuple[str, ...]:
-    """Folders of the interpreter and of what is installed, each with a separator at its end."""
-    found = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, site.USER_SITE}
+    """Folders of the standard library and of installed packages, each with a separator at its end. Not the
+    prefix as a whole: with a prefix of /usr a user's data may lie in it."""
+    found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found |= {entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")}
+    found.add(site.USER_SITE or "")
     return tuple(sorted(os.path.join(each, "") for each in found if each))
 
 

@@ -316,10 +316,18 @@ def identity(i: int) -> int:
     return i
 
 
-def test_the_job_s_generators_stay_as_they_were() -> None:
+counted: list[int] = []
+
+
+def test_nothing_runs_in_the_job() -> None:
+    # A step may hold a generator that is the job's to move on.
+    def step(x: int) -> float:
+        counted.append(x)
+        return random.random() + np.random.rand()
+
     before = random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist()
-    verdict = probe.run(identity, [lambda x: random.random() + np.random.rand()], [0, 1])
-    assert verdict.code is Code.RANDOM
+    verdict = probe.run(identity, [step], [0, 1])
+    assert verdict.code is Code.RANDOM and not counted
     assert before == (random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist())
 
 
@@ -330,6 +338,11 @@ def test_what_was_made_before_is_compared() -> None:
     expected[5][1] = expected[4][1]
     verdict = probe.run(identity, steps, [4, 5], expected)
     assert (verdict.code, verdict.deterministic_until) == (Code.UNSTABLE, 1) and "item 5" in verdict.reason
+
+
+def test_what_was_made_before_must_be_all() -> None:
+    assert probe.run(identity, [lambda x: x], [0, 1], {}).code is Code.OPAQUE
+    assert probe.run(identity, [lambda x: x], [0, 1], {0: [], 1: []}).code is Code.OPAQUE
 
 
 @pytest.mark.parametrize("traced", [True, False])
@@ -580,8 +593,18 @@ def step(i):
     os.close(link)
     return i
 steps = [step]"""
-    verdict = judged(script, code)
-    assert (verdict.code, verdict.deterministic_until) == (Code.NETWORK, 0), verdict
+    for steps in ("step", "step, lambda x: os.urandom(8)"):
+        verdict = judged(script, f"{code}\nsteps = [{steps}]")
+        assert (verdict.code, verdict.deterministic_until) == (Code.NETWORK, 0), verdict
+
+
+def test_data_may_look_like_code(script: Run, files: Path) -> None:
+    for name in ("data.py", "weights.pth"):
+        (files / name).write_text("x = 1")
+        path = f"{files}/{name}"
+        assert judged(script, f"{IN_C}\nsteps = [lambda i: in_c('{path}')]").unhooked == [path]
+        verdict = judged(script, f"steps = [lambda i: open('{path}').read()]")
+        assert verdict.reads == {i: [path] for i in range(4)}
 
 
 def test_without_a_tracer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
