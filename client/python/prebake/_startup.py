@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from prebake.reads import roots
 
+#: Prebake's own, which need not be installed, and those of packages.
+_PACKAGES = (os.path.join(os.path.dirname(os.path.realpath(__file__)), ""), *roots())
 #: Folders whose content is known by the versions of packages, or is the machine's.
-_PACKAGES = roots()
 _SYSTEM = (
     *_PACKAGES,
     *("/proc/", "/sys/", "/dev/", "/etc/", "/lib/", "/lib64/", "/bin/", "/sbin/"),
