@@ -17,6 +17,7 @@
 //! | map its blocks, return them when evicted | `blocks`, `data` |
 //! | hand out bytes that may be written and never remember it | `raw`, [`View`] |
 //! | tell the daemon what was read | `report` |
+//! | what a command reads, by watching it | [`trace`] |
 //!
 //! Locks are taken in this order: staging, state of items, blocks, data socket, one region. None is held while a call
 //! waits for other jobs. A process has no threads of ours, and every handle answers `forked` in a forked child.
@@ -45,6 +46,7 @@ mod report;
 mod session;
 mod socket;
 mod staging;
+pub mod trace;
 mod view;
 mod walk;
 

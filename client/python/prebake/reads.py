@@ -7,9 +7,11 @@ are only looked at (`os.stat`) are not heard of; the probe finds the former by r
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import site
 import sys
+import sysconfig
 import threading
 import urllib.parse
 from collections.abc import Callable
@@ -29,8 +31,11 @@ _SQLITE_FILES = ("", "-wal", "-journal")
 
 
 def roots() -> tuple[str, ...]:
-    """Folders of the interpreter and of what is installed, each with a separator at its end."""
-    found = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, site.USER_SITE}
+    """Folders of the standard library and of installed packages, each with a separator at its end. Not the
+    prefix as a whole: with a prefix of /usr a user's data may lie in it."""
+    found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found |= {entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")}
+    found.add(site.USER_SITE or "")
     return tuple(sorted(os.path.join(each, "") for each in found if each))
 
 
@@ -75,8 +80,7 @@ class Record:
             self.stats[path] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
     def made(self, path: str) -> None:
-        if path not in self.reads:
-            self._made.add(path)
+        self._made.add(path)
 
     def folder(self, path: str) -> None:
         self._add(self.listed, path)
@@ -204,7 +208,15 @@ def _imported(path: Any) -> None:
         # Data that lies beside code, read through the importer; or a module inside an archive.
         record.read(full)
     elif not full.startswith(_ROOTS):
-        record.modules[full] = None
+        record.modules[_source(full)] = None
+
+
+def _source(path: str) -> str:
+    """What bytecode was made from."""
+    try:
+        return importlib.util.source_from_cache(path)
+    except ValueError:
+        return path
 
 
 def _list(event: str, args: tuple[Any, ...]) -> None:

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 #: Bytes of a Mersenne Twister's state: 624 words and the place in them.
 _TWISTER_BYTES = 2500
+#: Of a cached deviate of NumPy's: whether there is one, and a double.
+_CACHE_BYTES = 16
 #: Another thread would have to draw during each of so many runs in a row to be taken for what is run.
 TRIES = 4
 #: What every object begins with: its reference count, which changes, and its type.
@@ -68,8 +70,8 @@ def _python_readable() -> bool:
 
 
 class _Numpy:
-    """NumPy's legacy generator: a Mersenne Twister at an address that its own interface tells, and an object
-    that holds a cached deviate somewhere and which twister it is."""
+    """NumPy's legacy generator: a Mersenne Twister at an address that its own interface tells, in an object
+    that holds a cached deviate somewhere."""
 
     name = "numpy.random"
 
@@ -89,29 +91,28 @@ class _Numpy:
             return _frozen(of.get_state(legacy=False))
         if twister is not self._twister:
             self._twister, self._address = twister, twister.ctypes.state_address
-        # The object's own bytes hold the cached deviate, which is drawn without a step of the twister.
-        return _read(self._address, _TWISTER_BYTES), _read(id(of) + _HEADER, type(of).__basicsize__ - _HEADER)
+        # The cached deviate is drawn without a step of the twister.
+        cached = _read(id(of) + _HEADER + place, _CACHE_BYTES)
+        return twister, _read(self._address, _TWISTER_BYTES), cached if cached[0] else b""
 
     def restore(self, of: Any, state: Any) -> None:
-        place = _numpy_cache()
-        if place is None or len(state) != 2:
-            of.set_state(_thawed(state))
-            return
         import numpy
 
-        raw, own = state
-        has_gauss, gauss = struct.unpack_from("=i4xd", own, place)
-        of.set_state(
-            {
-                "bit_generator": "MT19937",
-                "state": {
-                    "key": numpy.frombuffer(raw, numpy.uint32, 624),
-                    "pos": struct.unpack_from("=i", raw, 2496)[0],
-                },
-                "has_gauss": has_gauss,
-                "gauss": gauss,
-            }
-        )
+        if not hasattr(state[0], "ctypes"):
+            if of.get_state(legacy=False)["bit_generator"] != dict(state)["bit_generator"]:
+                kind = getattr(numpy.random, dict(state)["bit_generator"])
+                numpy.random.set_bit_generator(kind())
+            of.set_state(_thawed(state))
+            return
+        twister, raw, cached = state
+        if of._bit_generator is not twister:
+            numpy.random.set_bit_generator(twister)
+        has_gauss, gauss = struct.unpack("=i4xd", cached or bytes(_CACHE_BYTES))
+        words = {
+            "key": numpy.frombuffer(raw, numpy.uint32, 624),
+            "pos": struct.unpack_from("=i", raw, 2496)[0],
+        }
+        of.set_state({"bit_generator": "MT19937", "state": words, "has_gauss": has_gauss, "gauss": gauss})
 
     def drawn_since_made(self, of: Any) -> bool:
         # Seeding leaves the place at the end of the words, and no deviate.
@@ -157,23 +158,17 @@ def _numpy_cache() -> int | None:
     address = twister.ctypes.state_address
     seen = []
     # Of two normal deviates the second is the cached one.
-    for draw in (mine.randn, mine.randn, mine.random_sample):
+    for draw in (mine.randn, mine.randn):
         draw()
         state = mine.get_state(legacy=False)
         expected = state["state"]["key"].tobytes() + struct.pack("=i", state["state"]["pos"])
         if _read(address, _TWISTER_BYTES) != expected:
             return None
         seen.append((_read(id(mine) + _HEADER, size), state))
-    cached = struct.pack("=i4xd", 1, seen[0][1]["gauss"])
-    at = [i for i in range(0, size - 15, 8) if _same_cache(seen[0][0], i, cached)]
-    if len(at) != 1 or seen[0][1]["has_gauss"] != 1 or struct.unpack_from("=i", seen[1][0], at[0])[0] != 0:
-        return None
-    # Drawing anything else leaves the object's bytes alone.
-    return at[0] if seen[1][0] == seen[2][0] else None
-
-
-def _same_cache(own: bytes, at: int, cached: bytes) -> bool:
-    return own[at : at + 4] == cached[:4] and own[at + 8 : at + 16] == cached[8:]
+    (full, state), (empty, _) = seen
+    flag, deviate = struct.pack("=i", 1), struct.pack("=d", state["gauss"])
+    at = [i for i in range(0, size - 15, 8) if full[i : i + 4] == flag and full[i + 8 : i + 16] == deviate]
+    return at[0] if len(at) == 1 and empty[at[0] : at[0] + 4] == bytes(4) else None
 
 
 class _Torch:

@@ -8,6 +8,7 @@ mod identity;
 mod programs;
 mod run;
 mod status;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::{
@@ -36,6 +37,11 @@ enum Verb {
     },
     /// Run a command, or replay what it did the last time on the same inputs.
     Run(arguments::Arguments),
+    /// Run a command and write down what it reads, looks for and writes: a diagnostic of `run`.
+    Trace(trace::Arguments),
+    /// The process that watches a command for `run` and `trace`.
+    #[command(hide = true)]
+    Tracer(trace::TracerArguments),
     /// Show what was saved, per job and per pipeline.
     Status {
         /// One JSON object instead of a table.
@@ -75,6 +81,8 @@ fn main() -> ExitCode {
     let outcome = match verb {
         Verb::Serve { arguments } => programs::serve(dir.as_deref(), &arguments),
         Verb::Run(arguments) => run::run(dir, arguments),
+        Verb::Trace(arguments) => trace::trace(arguments),
+        Verb::Tracer(arguments) => trace::serve_tracer(arguments),
         Verb::Status { json } => status::status(dir.as_deref(), json),
         Verb::Gc { to } => status::gc(dir.as_deref(), &to),
         Verb::Demo { arguments } => programs::demo(&arguments),

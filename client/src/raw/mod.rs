@@ -1,7 +1,8 @@
-//! Shared memory and inherited descriptors. All `unsafe` of the crate is in this module.
+//! Shared memory, inherited descriptors and traced commands. All `unsafe` of the crate is in this module.
 
 mod buffer;
 mod inherited;
+pub(crate) mod ptrace;
 mod region;
 mod shared;
 mod watch;

@@ -1,0 +1,227 @@
+"""The probe's child: runs steps on items it is sent and says what they yield, open, draw and change.
+
+Started by `prebake.probe` as `python -m prebake._probe`: reads its task from stdin and answers with JSON on
+stdout. The user's code has neither.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+import random
+import resource
+import signal
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prebake import _native, bytecode, encoder, packages, snapshot, tripwire
+from prebake._startup import is_users
+from prebake.code import identify
+from prebake.probe import Report, digest, element_digest
+from prebake.reads import Record, Recorder
+
+#: Seeds nobody chooses: what a module seeds when it is imported must not look like another process's draw.
+_SEED = 0x5EED_BA4E
+#: The parent ends this process in time. Should the parent be gone, nobody does, so long after.
+_GRACE_SECONDS = 5
+#: Of the memory that is free, so much is for the probe: the job needs the rest.
+_MEMORY_SHARE = 0.5
+
+#: Every file opened through Python since this process began, whoever opened it.
+_opened: set[str] = set()
+
+
+def _note(event: str, args: tuple[Any, ...]) -> None:
+    if event in ("open", "ctypes.dlopen", "sqlite3.connect") and isinstance(
+        args[0], (str, bytes, os.PathLike)
+    ):
+        _opened.add(os.path.join(os.getcwd(), os.fsdecode(args[0])))
+
+
+def main() -> None:
+    sys.addaudithook(_note)
+    task = io.BytesIO(sys.stdin.buffer.read())
+    answer = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    header = pickle.load(task)
+    signal.alarm(math.ceil(header["seconds"]) + _GRACE_SECONDS)
+    _bound_memory()
+    _become(header)
+    answer.write(json.dumps(_report(task, header["items"])).encode())
+    answer.close()
+    # What the user's code leaves behind (threads, handlers) must not keep or change the answer.
+    os._exit(0)
+
+
+def _bound_memory() -> None:
+    """Whatever the steps need, the job is not to suffer: this process fails first, and is ended first."""
+    try:
+        with open("/proc/meminfo") as file:
+            free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
+        limit = int(free * _MEMORY_SHARE)
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if hard == resource.RLIM_INFINITY or limit < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except (OSError, ValueError, StopIteration):
+        return
+
+
+def _become(header: Report) -> None:
+    """Takes the parent's place as far as code can see: its modules' folders and its arguments."""
+    sys.path[:] = header["path"]
+    sys.argv[:] = header["argv"]
+    if header["safe_path"] is None:
+        os.environ.pop("PYTHONSAFEPATH", None)
+    # Digests must be the parent's. Nothing else of the native module is used here, `PREBAKE` being off.
+    encoder.native = lambda: _native
+
+
+def _seed() -> None:
+    random.seed(_SEED)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(_SEED)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(_SEED)
+
+
+def _report(task: io.BytesIO, items: list[int]) -> Report:
+    try:
+        with Recorder() as loaded:
+            sources, steps = pickle.load(task)
+    except BaseException as error:
+        return {"error": _words(error)}
+    _seed()
+    first: Report = {}
+    before: list[_State] = []
+    changed = [False] * len(steps)
+
+    def look() -> None:
+        now = [_state(step) for step in steps]
+        if before:
+            changed[:] = [c or _differ(a, b) for c, a, b in zip(changed, before, now, strict=True)]
+        before[:] = now
+
+    for i in reversed(items):
+        first[str(i)] = _ran(sources[i], steps)
+        if len(first) == 1:
+            # What changes with the first item only is preparation: a file opened, a table read.
+            look()
+    look()
+    # No item after the same item as before.
+    second = {str(i): _ran(sources[i], steps) for i in items[1::2] + items[::2]}
+    look()
+    return {
+        "passes": [first, second],
+        "changed": changed,
+        "loaded": {"reads": [path for path in loaded.reads if is_users(path)], "network": loaded.network},
+        "opened": sorted(_opened),
+        "mapped": _programs(),
+    }
+
+
+def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
+    """What was seen of each step, to the first that fails."""
+    found = []
+    look: Callable[[Any], bytes] = digest
+    known = digest(value)
+    for step in steps:
+        held = _generators(step)
+        token = tripwire.state()
+        error, result = "", None
+        with Recorder() as record:
+            try:
+                result = step(value)
+            except BaseException as raised:
+                error = _words(raised)
+        drew = tripwire.moved(token) or _drawn(held) or _from_system(record)
+        mutated = "what it is given" if known and look(value) != known else ""
+        # Between steps only what can be stored is ever given to a step twice.
+        value, look, known = result, element_digest, b"" if error else element_digest(result)
+        found.append(
+            {
+                "digest": (known or (b"" if error else digest(result))).hex(),
+                "error": error,
+                "drew": drew or "",
+                "mutated": mutated,
+                "network": record.network or "",
+                "process": record.process or "",
+                "incomplete": record.incomplete or "",
+                "reads": list(record.reads),
+                "listed": list(record.listed),
+            }
+        )
+        if error:
+            break
+    return found
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def _generators(step: Any) -> list[tuple[Any, Any]]:
+    """Generators that a step holds, and what each is at."""
+    found = ((each, tripwire.held_state(each)) for each in _held(step))
+    return [(each, state) for each, state in found if state is not None]
+
+
+def _drawn(held: Iterable[tuple[Any, Any]]) -> str | None:
+    return next(
+        (f"a {type(each).__qualname__} of its own" for each, was in held if tripwire.held_state(each) != was),
+        None,
+    )
+
+
+def _from_system(record: Record) -> str | None:
+    return next((path for path in ("/dev/urandom", "/dev/random") if path in record.reads), None)
+
+
+_State = tuple[bytes, list[Any]]
+
+
+def _state(step: Any) -> _State:
+    """What a step is and holds: by content if that can be told, and by identity."""
+    try:
+        content = identify(step).digest
+    except Exception:
+        content = b""
+    return content, _held(step)
+
+
+def _held(step: Any) -> list[Any]:
+    """What a step reaches; of the user's modules, what its functions name in them."""
+    found = snapshot.take([step])
+    named: list[Any] = []
+    for function in found:
+        if isinstance(function, types.FunctionType):
+            used = bytecode.references(function.__code__)
+            reached = [function.__globals__.get(name) for name in used.globals]
+            for module in reached:
+                if isinstance(module, types.ModuleType) and packages.owner(module.__name__) is None:
+                    named += [vars(module)[name] for name in sorted(used.names & vars(module).keys())]
+    return found + snapshot.take(named)
+
+
+def _differ(a: _State, b: _State) -> bool:
+    return a[0] != b[0] if a[0] and b[0] else not snapshot.same(a[1], b[1])
+
+
+def _programs() -> list[str]:
+    """Programs and libraries in memory."""
+    with open("/proc/self/maps") as file:
+        lines = [line.rstrip("\n").split(maxsplit=5) for line in file]
+    return sorted({line[5] for line in lines if len(line) == 6 and "x" in line[1] and line[5][0] == "/"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Sending objects to another process by value, and which part of one cannot be sent.
+
+`cloudpickle` sends functions and classes of `__main__` by value. What else is known to pickle only by a name
+in it must be sent as what it was made of: in the other process `__main__` is another program.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from prebake import bytecode, packages
+from prebake.marks import Random
+
+#: A search is a few picklings, each of a part of the one before.
+TRIES_MAX = 200
+DEPTH_MAX = 12
+#: What pickles so far is not what fails at once; large arrays are not pickled again and again.
+BYTES_MAX = 1 << 24
+
+
+#: The decorated functions of `functools.lru_cache`, whose class has no name of its own.
+_Memo = type(functools.lru_cache(abs))
+
+
+def send(objects: Any, out: Any) -> None:
+    """Pickles objects into a file. Raises whatever the objects or `pickle` raise."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, Random):
+                return Random, (value.function,)
+            if type(value) is _Memo and value.__module__ in packages.SCRIPTS:
+                return _memo, (value.__wrapped__, value.cache_parameters())
+            return super().reducer_override(value)
+
+    # A spawned worker knows its parent's script as an imported module, by a name that is nothing elsewhere.
+    script = sys.modules.get("__mp_main__")
+    if script is not None:
+        cloudpickle.register_pickle_by_value(script)
+    try:
+        Pickler(out, pickle.HIGHEST_PROTOCOL).dump(objects)
+    finally:
+        if script is not None:
+            cloudpickle.unregister_pickle_by_value(script)
+
+
+def _memo(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+class _Enough(Exception):
+    pass
+
+
+class _Sink(io.RawIOBase):
+    """Takes so many bytes and forgets them."""
+
+    def __init__(self) -> None:
+        self._left = BYTES_MAX
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._left -= memoryview(data).nbytes
+        if self._left < 0:
+            raise _Enough
+        return memoryview(data).nbytes
+
+
+def why_not_sent(roots: dict[str, Any]) -> str | None:
+    """The path and type of the innermost object that cannot be pickled, with the reason; None if none is
+    found."""
+    tries = [TRIES_MAX]
+    for name, root in roots.items():
+        why = _error(root, tries)
+        if why:
+            return _innermost(root, name, why, tries, DEPTH_MAX)
+    return None
+
+
+def _error(value: Any, tries: list[int]) -> str:
+    tries[0] -= 1
+    if tries[0] < 0:
+        return ""
+    try:
+        send(value, _Sink())
+    except _Enough:
+        return ""
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _innermost(value: Any, path: str, why: str, tries: list[int], depth: int) -> str:
+    for step, part in _parts(value) if depth else ():
+        inner = _error(part, tries)
+        if inner:
+            return _innermost(part, f"{path}{step}", inner, tries, depth - 1)
+    return f"{path} is a {type(value).__module__}.{type(value).__qualname__} ({why})"
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (list, tuple)):
+        yield from ((f"[{i}]", part) for i, part in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", part) for key, part in value.items())
+    elif isinstance(value, types.MethodType):
+        yield "", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from (("", value.func), (".args", value.args), (".keywords", value.keywords))
+    elif isinstance(value, types.FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            try:
+                yield f".{name}", cell.cell_contents
+            except ValueError:
+                continue
+        used = sorted(bytecode.references(value.__code__).globals & value.__globals__.keys())
+        yield from ((f" -> {name}", value.__globals__[name]) for name in used)
+    else:
+        yield from ((f".{name}", part) for name, part in getattr(value, "__dict__", {}).items())

@@ -1,0 +1,37 @@
+"""Files that an interpreter, its loader and its C library open on their own; no step reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from prebake.reads import roots
+
+#: Prebake's own, which need not be installed, and those of packages.
+_PACKAGES = (os.path.join(os.path.dirname(os.path.realpath(__file__)), ""), *roots())
+#: Folders whose content is known by the versions of packages, or is the machine's.
+_SYSTEM = (
+    *_PACKAGES,
+    *("/proc/", "/sys/", "/dev/", "/etc/", "/lib/", "/lib64/", "/bin/", "/sbin/"),
+    *("/usr/lib/", "/usr/share/", "/usr/bin/", "/usr/sbin/"),
+)
+#: What Python's own start opens in those.
+_PACKAGED = (".py", ".pyc", ".pth")
+_LIBRARY = re.compile(
+    r"/(etc/(ld\.so\.\w+|locale\.alias|localtime|nsswitch\.conf|passwd|group)"
+    r"|usr/(lib|share)/(locale|zoneinfo)/.*"
+    r"|.*/(pyvenv\.cfg|python\d+\.zip|gconv-modules\.cache|openssl\.cnf)"
+    r"|.*\.so(\.\d+)*)",
+    re.DOTALL,
+)
+
+
+def is_startup(path: str) -> bool:
+    """Whether a file is of that kind: installed code, libraries, and a short list of what the C library looks
+    at. Code of the user's is opened by Python; where it is not, it may be data."""
+    return path.startswith(_PACKAGES) and path.endswith(_PACKAGED) or _LIBRARY.fullmatch(path) is not None
+
+
+def is_users(path: str) -> bool:
+    """Whether a file that was read while modules were imported is data of the user's."""
+    return not path.startswith(_SYSTEM) and not path.endswith((".pyc", ".so"))

@@ -1,0 +1,168 @@
+"""The tripwire sees every draw from a shared generator, and puts back what was drawn."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prebake import tripwire
+
+
+@pytest.fixture(params=["as it lies in memory", "as documented"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of reading states; the second is for interpreters where the first fails its self-test."""
+    if request.param == "as documented":
+        monkeypatch.setattr(tripwire, "_python_readable", lambda: False)
+        monkeypatch.setattr(tripwire, "_numpy_cache", lambda: None)
+
+
+def test_states_can_be_read_where_they_lie() -> None:
+    # Else every fill would pay for the documented way.
+    assert tripwire._python_readable() and tripwire._numpy_cache() is not None
+
+
+DRAWS = {
+    "random": [
+        random.random,
+        lambda: random.gauss(0, 1),
+        lambda: random.getrandbits(1),
+        lambda: random.seed(3),
+    ],
+    "numpy.random": [
+        np.random.random_sample,
+        np.random.randn,
+        lambda: np.random.randint(2),
+        lambda: np.random.binomial(10, 0.5),
+        lambda: np.random.shuffle([1, 2]),
+        lambda: np.random.seed(3),
+    ],
+}
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    ("name", "draw"), [(name, draw) for name, draws in DRAWS.items() for draw in draws], ids=str
+)
+def test_every_draw_is_seen_and_undone(name: str, draw: Callable[[], Any]) -> None:
+    def following() -> tuple[Any, ...]:
+        return random.gauss(0, 1), random.random(), np.random.randn(3).tolist(), np.random.random_sample()
+
+    token = tripwire.state()
+    assert tripwire.moved(token) is None
+    draw()
+    assert tripwire.moved(token) == name
+    tripwire.restore(token)
+    assert tripwire.moved(token) is None
+    expected = following()
+    tripwire.restore(token)
+    draw()
+    tripwire.restore(token)
+    assert following() == expected
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("name", "draw"), [("random", random.gauss), ("numpy.random", np.random.normal)])
+def test_a_cached_deviate_is_a_draw(name: str, draw: Callable[[float, float], float]) -> None:
+    # Every second one takes no step of the generator.
+    random.seed(5)
+    np.random.seed(5)
+    draw(0, 1)
+    token = tripwire.state()
+    second = draw(0, 1)
+    assert tripwire.moved(token) == name
+    tripwire.restore(token)
+    assert draw(0, 1) == second
+
+
+@pytest.mark.usefixtures("way")
+def test_many_draws_are_seen_one_by_one() -> None:
+    # The generator makes new words every 624 draws; a place that comes round again is no rest.
+    token = tripwire.state()
+    for _ in range(2000):
+        random.getrandbits(32)
+        np.random.randint(0, 1 << 32, dtype=np.uint32)
+        assert tripwire.moved(token) == "random"
+
+
+def test_what_is_not_shared_does_not_count() -> None:
+    token = tripwire.state()
+    random.Random(1).random()
+    np.random.default_rng(1).random()
+    np.random.RandomState(1).rand()
+    random.getstate()
+    np.random.get_state()
+    assert tripwire.moved(token) is None
+
+
+def test_another_kind_of_generator_in_numpy_s_place() -> None:
+    mine = np.random.get_bit_generator()
+    try:
+        np.random.set_bit_generator(np.random.PCG64(3))
+        token = tripwire.state()
+        assert tripwire.moved(token) is None
+        first = np.random.random_sample()
+        assert tripwire.moved(token) == "numpy.random"
+        tripwire.restore(token)
+        assert tripwire.moved(token) is None and np.random.random_sample() == first
+    finally:
+        np.random.set_bit_generator(mine)
+
+
+@pytest.mark.usefixtures("way")
+def test_another_kind_of_generator_put_there_by_a_step() -> None:
+    mine = np.random.get_bit_generator()
+    try:
+        token = tripwire.state()
+        first = np.random.random_sample()
+        tripwire.restore(token)
+        np.random.set_bit_generator(np.random.PCG64(3))
+        assert tripwire.moved(token) == "numpy.random"
+        tripwire.restore(token)
+        assert tripwire.moved(token) is None and np.random.random_sample() == first
+    finally:
+        np.random.set_bit_generator(mine)
+
+
+def test_numpy_imported_meanwhile() -> None:
+    code = """
+from prebake import tripwire
+token = tripwire.state()
+import numpy
+assert tripwire.moved(token) is None
+numpy.random.random_sample()
+assert tripwire.moved(token) == "numpy.random"
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_generator_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    for draw in (torch.rand, torch.randn, torch.randperm):
+        token = tripwire.state()
+        assert tripwire.moved(token) is None
+        first = draw(3)
+        assert tripwire.moved(token) == "torch"
+        tripwire.restore(token)
+        assert tripwire.moved(token) is None and torch.equal(draw(3), first)
+    token = tripwire.state()
+    torch.rand(3, generator=torch.Generator().manual_seed(1))
+    assert tripwire.moved(token) is None
+
+
+def test_generators_of_a_user_s_own() -> None:
+    for made, draw in (
+        (random.Random(1), lambda g: g.random()),
+        (np.random.RandomState(1), lambda g: g.rand()),
+        (np.random.default_rng(1), lambda g: g.random()),
+        (np.random.Generator(np.random.MT19937(1)), lambda g: g.random()),
+    ):
+        before = tripwire.held_state(made)
+        assert before is not None and before == tripwire.held_state(made)
+        draw(made)
+        assert tripwire.held_state(made) != before
+    assert tripwire.held_state(object()) is None

@@ -1,0 +1,423 @@
+//! What a command read, looked for and wrote: paths without links, each as it was first met.
+
+use super::report::{Name, Report, Stamp};
+use super::scope::{Place, Scope};
+use super::state::{self, ABSENT, BYTECODE};
+use crate::clock::{Clock, SystemClock};
+use prebake_fingerprint::stat::is_racy;
+use prebake_fingerprint::{Digest, FileStat, input};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// Distinct names kept of one command, some 100 bytes each. A command that reads more is better told its inputs.
+const NAMES_MAX: usize = 300_000;
+
+/// Of what is only told to a person, so many are kept.
+const TOLD_MAX: usize = 20;
+
+/// Bytes of a cache of Python bytecode before the code: magic, flags, time and size of the source (PEP 552).
+const BYTECODE_HEADER: usize = 16;
+
+/// Device, inode and birth: an inode number alone is given again once its file is removed.
+type Id = (u64, u64, u128);
+
+/// What a name was found to stand for.
+pub(super) struct Found {
+    /// Without links, but for one at its end that was to be kept.
+    pub(super) path: PathBuf,
+    pub(super) meta: Option<Metadata>,
+}
+
+pub(super) struct Record {
+    pub(super) scope: Scope,
+    clock: SystemClock,
+    reads: BTreeMap<PathBuf, Stamp>,
+    seen: BTreeMap<PathBuf, String>,
+    listed: BTreeMap<PathBuf, Digest>,
+    writes: BTreeSet<PathBuf>,
+    network: BTreeSet<String>,
+    leftovers: BTreeSet<PathBuf>,
+    made: HashSet<Id>,
+    made_inodes: HashSet<u64>,
+    /// Folders that are no links, where only others could change that.
+    folders: HashSet<PathBuf>,
+    why: Option<String>,
+}
+
+impl Record {
+    pub(super) fn new(scope: Scope) -> Record {
+        Record {
+            scope,
+            clock: SystemClock::default(),
+            reads: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            writes: BTreeSet::new(),
+            network: BTreeSet::new(),
+            leftovers: BTreeSet::new(),
+            made: HashSet::new(),
+            made_inodes: HashSet::new(),
+            folders: HashSet::new(),
+            why: None,
+        }
+    }
+
+    /// From here on something may be missed. The first reason is told.
+    pub(super) fn incomplete(&mut self, why: impl Into<String>) {
+        self.why.get_or_insert_with(|| why.into());
+    }
+
+    pub(super) fn talked(&mut self, to: String) {
+        if self.network.len() < TOLD_MAX {
+            self.network.insert(to);
+        }
+    }
+
+    pub(super) fn is_made(&self, meta: &Metadata) -> bool {
+        self.made.contains(&id(meta))
+    }
+
+    /// The command made it, or wrote all that is in it.
+    pub(super) fn made(&mut self, meta: &Metadata) {
+        self.made.insert(id(meta));
+        self.made_inodes.insert(meta.ino());
+        self.check_room();
+    }
+
+    /// A name that was looked at.
+    pub(super) fn look(&mut self, found: &Found) {
+        let meta = found.meta.as_ref();
+        if meta.is_some_and(|meta| self.is_made(meta)) || is_bytecode(&found.path) {
+            return;
+        }
+        match self.scope.place(&found.path) {
+            Place::Output if meta.is_some_and(|meta| !meta.is_dir()) => self.left_over(&found.path),
+            Place::Temporary | Place::Elsewhere => {
+                if !self.seen.contains_key(&found.path) {
+                    let state = state::of(&found.path, meta);
+                    self.seen.insert(found.path.clone(), state);
+                    self.check_room();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A file whose content was read. `open` is a way to the very file.
+    pub(super) fn content(&mut self, path: &Path, meta: &Metadata, open: &Path) {
+        if self.is_made(meta) {
+            return;
+        }
+        match self.scope.place(path) {
+            Place::Output => return self.left_over(path),
+            Place::Input | Place::Machine => return,
+            Place::Temporary | Place::Elsewhere => {}
+        }
+        if is_bytecode(path) && !self.counts_beside_source(path, meta, open) {
+            return;
+        }
+        let stat = file_stat(meta);
+        if let Some(known) = self.reads.get(path) {
+            if known.stat != Stamp::of(&stat, None).stat {
+                self.incomplete(format!("{} changed while it ran", path.display()));
+            }
+            return;
+        }
+        // Its times may not show a change that follows, so its content does. It stands still: who opened it waits.
+        let content = is_racy(&stat, self.clock.wall_ns()).then(|| File::open(open).and_then(input::content));
+        match content.transpose() {
+            Ok(content) => {
+                self.reads.insert(path.to_path_buf(), Stamp::of(&stat, content));
+                self.check_room();
+            }
+            Err(e) => self.incomplete(format!("{}: {e}", path.display())),
+        }
+    }
+
+    /// Python takes bytecode for its source while the source has the time and size the bytecode tells. The source counts in
+    /// its place; both count if the source was changed in any way after the bytecode was written. Whether the bytecode counts.
+    fn counts_beside_source(&mut self, path: &Path, meta: &Metadata, open: &Path) -> bool {
+        if path.extension() != Some(OsStr::new("pyc")) {
+            return true;
+        }
+        let stem = path
+            .file_name()
+            .and_then(OsStr::to_str)
+            .and_then(|n| n.split('.').next());
+        let folder = path.parent().and_then(Path::parent);
+        let source = folder
+            .zip(stem)
+            .map(|(folder, stem)| folder.join(format!("{stem}.py")));
+        let found = source.and_then(|source| Some((fs::metadata(&source).ok()?, source)));
+        let mut header = [0; BYTECODE_HEADER];
+        let read = File::open(open).and_then(|mut file| file.read_exact(&mut header));
+        let (Some((source_meta, source)), Ok(())) = (found, read) else {
+            return true;
+        };
+        let word =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let real = source.canonicalize().unwrap_or_else(|_| source.clone());
+        self.content(&real, &source_meta, &source);
+        let by_time = word(4) == 0;
+        let same = word(8) == source_meta.mtime() as u32 && word(12) == source_meta.len() as u32;
+        let settled = file_stat(&source_meta).ctime_ns < file_stat(meta).mtime_ns;
+        !by_time || same && !settled
+    }
+
+    /// A folder whose names were read.
+    pub(super) fn list(&mut self, path: &Path, meta: &Metadata) {
+        if self.is_made(meta) || is_bytecode(path) {
+            return;
+        }
+        match self.scope.place(path) {
+            Place::Input | Place::Machine => {}
+            Place::Output => {
+                for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+                    let meta = entry.metadata();
+                    if meta.is_ok_and(|meta| !meta.is_dir() && !self.is_made(&meta)) {
+                        self.left_over(&entry.path());
+                    }
+                }
+            }
+            Place::Temporary | Place::Elsewhere => {
+                if self.listed.contains_key(path) {
+                    return;
+                }
+                match self.names(path) {
+                    Ok(names) => {
+                        self.listed.insert(path.to_path_buf(), names);
+                        self.check_room();
+                    }
+                    Err(e) => self.incomplete(format!("{}: {e}", path.display())),
+                }
+            }
+        }
+    }
+
+    fn names(&self, folder: &Path) -> std::io::Result<Digest> {
+        let made = |path: &Path, inode: u64| {
+            self.made_inodes.contains(&inode)
+                && fs::symlink_metadata(path).is_ok_and(|meta| self.is_made(&meta))
+        };
+        state::names(folder, self.scope.outputs(), &made)
+    }
+
+    /// Something of that name was made, changed or removed.
+    pub(super) fn write(&mut self, path: &Path) {
+        let allowed = match self.scope.place(path) {
+            Place::Output | Place::Temporary => true,
+            // Of its own process it may set what it likes.
+            Place::Machine => !["/sys", "/proc/sys"].iter().any(|root| path.starts_with(root)),
+            Place::Input | Place::Elsewhere => is_bytecode(path),
+        };
+        if !allowed && self.writes.len() < TOLD_MAX {
+            self.writes.insert(path.to_path_buf());
+        }
+    }
+
+    pub(super) fn left_over(&mut self, path: &Path) {
+        if self.leftovers.len() < TOLD_MAX {
+            self.leftovers.insert(path.to_path_buf());
+        }
+    }
+
+    /// Follows a path as the kernel does for thread `tid`; every link on the way counts. What is below /proc is left to the
+    /// kernel, which alone knows where it leads.
+    pub(super) fn resolve(&mut self, tid: i32, base: &Path, path: &Path, follow: bool) -> Found {
+        let mut pending: Vec<PathBuf> = parts(path);
+        let mut at = if path.is_absolute() {
+            PathBuf::from("/")
+        } else {
+            base.to_path_buf()
+        };
+        let follow = follow || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let mut links = 0;
+        let mut meta = None;
+        while let Some(part) = pending.pop() {
+            if part == Path::new("..") {
+                at.pop();
+                meta = None;
+                continue;
+            }
+            let next = at.join(&part);
+            let last = pending.is_empty();
+            if next.starts_with("/proc") && !last {
+                return in_proc(tid, next, pending, follow);
+            }
+            if !last && self.folders.contains(&next) {
+                at = next;
+                continue;
+            }
+            let found = match fs::symlink_metadata(&next) {
+                Ok(found) => found,
+                Err(e) => {
+                    let rest = pending.iter().rev();
+                    let path = rest.fold(next, |path, part| path.join(part));
+                    if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+                        self.deny(&path);
+                    }
+                    return Found { path, meta: None };
+                }
+            };
+            if found.is_symlink() && (follow || !last) {
+                let target = fs::read_link(&next).unwrap_or_default();
+                self.look(&Found {
+                    path: next,
+                    meta: Some(found),
+                });
+                links += 1;
+                if links > 40 {
+                    return Found {
+                        path: at.join(part),
+                        meta: None,
+                    };
+                }
+                if target.is_absolute() {
+                    at = "/".into();
+                }
+                pending.extend(parts(&target));
+                meta = None;
+                continue;
+            }
+            if found.is_dir() && matches!(self.scope.place(&next), Place::Elsewhere | Place::Input) {
+                if self.folders.len() >= NAMES_MAX {
+                    self.folders.clear();
+                }
+                self.folders.insert(next.clone());
+            }
+            at = next;
+            meta = Some(found);
+        }
+        let meta = meta.or_else(|| fs::symlink_metadata(&at).ok());
+        Found { path: at, meta }
+    }
+
+    /// What may not be looked at depends on the folders above it.
+    fn deny(&mut self, path: &Path) {
+        for above in path.ancestors().skip(1) {
+            let meta = fs::symlink_metadata(above).ok();
+            self.look(&Found {
+                path: above.to_path_buf(),
+                meta,
+            });
+        }
+    }
+
+    fn check_room(&mut self) {
+        if self.reads.len() + self.seen.len() + self.listed.len() + self.made.len() > NAMES_MAX {
+            self.reads.clear();
+            self.seen.clear();
+            self.made.clear();
+            self.incomplete(format!(
+                "it reads, makes or looks for more than {NAMES_MAX} files: declare the folders it reads with -i"
+            ));
+        }
+    }
+
+    /// Looks at all of it once more: what others changed meanwhile may have been read before or after.
+    fn check_unchanged(&mut self) {
+        let seen = self.seen.iter().find(|(path, then)| {
+            let meta = fs::symlink_metadata(path).ok();
+            let made = meta.as_ref().is_some_and(|meta| self.is_made(meta));
+            !made && state::of(path, meta.as_ref()) != **then
+        });
+        let listed = || {
+            self.listed
+                .iter()
+                .find(|(path, then)| self.names(path).ok() != Some(**then))
+        };
+        let changed = seen
+            .map(|(path, _)| path)
+            .or_else(|| listed().map(|(path, _)| path));
+        if let Some(path) = changed {
+            let why = format!("{} changed while it ran", path.display());
+            self.incomplete(why);
+        }
+    }
+
+    /// Nothing is told from here on.
+    pub(super) fn forget(&mut self) {
+        let directory = std::mem::take(&mut self.scope.directory);
+        *self = Record::new(Scope::new(&[], &[]));
+        self.scope.directory = directory;
+    }
+
+    pub(super) fn report(&mut self) -> Report {
+        self.check_unchanged();
+        let name = |path: &PathBuf| Name::from(path.as_path());
+        let (absent, seen): (Vec<_>, Vec<_>) = self.seen.iter().partition(|(_, state)| *state == ABSENT);
+        Report {
+            complete: self.why.is_none(),
+            why: self.why.clone().unwrap_or_default(),
+            reads: self.reads.keys().map(name).collect(),
+            stamps: self.reads.values().cloned().collect(),
+            absent: absent.into_iter().map(|(path, _)| name(path)).collect(),
+            seen: seen
+                .into_iter()
+                .map(|(path, state)| (name(path), state.clone()))
+                .collect(),
+            listed: self.listed.keys().map(name).collect(),
+            names: self.listed.values().copied().collect(),
+            writes: self.writes.iter().map(name).collect(),
+            network: self.network.iter().cloned().collect(),
+            leftovers: self.leftovers.iter().map(name).collect(),
+            ..Report::default()
+        }
+    }
+}
+
+fn in_proc(tid: i32, next: PathBuf, pending: Vec<PathBuf>, follow: bool) -> Found {
+    let own = ["/proc/self", "/proc/thread-self"]
+        .iter()
+        .any(|own| next == Path::new(own));
+    let start = if own { format!("/proc/{tid}").into() } else { next };
+    let path = pending.iter().rev().fold(start, |path, part| path.join(part));
+    let meta = if follow {
+        fs::metadata(&path)
+    } else {
+        fs::symlink_metadata(&path)
+    };
+    Found {
+        meta: meta.ok(),
+        path,
+    }
+}
+
+/// Last first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    use std::path::Component::{CurDir, RootDir};
+    let parts = path.components().filter(|c| !matches!(c, CurDir | RootDir));
+    let mut parts: Vec<_> = parts.map(|c| PathBuf::from(c.as_os_str())).collect();
+    parts.reverse();
+    parts
+}
+
+/// The folder of bytecode, or something in it.
+fn is_bytecode(path: &Path) -> bool {
+    let name = |path: &Path| path.file_name() == Some(OsStr::new(BYTECODE));
+    name(path) || path.parent().is_some_and(name)
+}
+
+fn id(meta: &Metadata) -> Id {
+    let born = meta
+        .created()
+        .ok()
+        .and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    (meta.dev(), meta.ino(), born.map_or(0, |born| born.as_nanos()))
+}
+
+pub(super) fn file_stat(meta: &Metadata) -> FileStat {
+    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    FileStat {
+        device: meta.dev(),
+        inode: meta.ino(),
+        size: meta.size(),
+        mtime_ns: nanoseconds(meta.mtime(), meta.mtime_nsec()),
+        ctime_ns: nanoseconds(meta.ctime(), meta.ctime_nsec()),
+    }
+}

@@ -1,0 +1,356 @@
+//! What a traced command is said to read, with real programs. Folders are outside of the temporary ones.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::Value;
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const PREBAKE: &str = env!("CARGO_BIN_EXE_prebake");
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        fs::canonicalize(self.0.path()).unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn command(&self, command: &[&str]) -> Command {
+        let mut prebake = Command::new(PREBAKE);
+        prebake
+            .args(["trace", "-o", "out", "--report"])
+            .arg(self.path("report.json"));
+        prebake.arg("--").args(command).current_dir(self.0.path());
+        prebake
+    }
+
+    fn report(&self) -> Report {
+        let text = fs::read(self.path("report.json")).unwrap();
+        Report(serde_json::from_slice(&text).unwrap())
+    }
+
+    fn trace(&self, command: &[&str]) -> Report {
+        let done = self.command(command).output().unwrap();
+        assert!(done.status.success(), "{}", said(&done));
+        self.report()
+    }
+
+    fn python(&self, script: &str) -> Report {
+        self.write("script.py", script);
+        self.trace(&["python3", "script.py"])
+    }
+}
+
+struct Report(Value);
+
+impl Report {
+    fn has(&self, list: &str, path: &Path) -> bool {
+        let list = self.0[list].as_array().unwrap();
+        list.iter()
+            .any(|one| one.as_str() == path.to_str() || one[0].as_str() == path.to_str())
+    }
+
+    fn complete(&self) -> &Self {
+        assert_eq!(self.0["why"], "");
+        assert_eq!(self.0["complete"], true);
+        self
+    }
+
+    fn incomplete(&self, why: &str) {
+        assert_eq!(self.0["complete"], false);
+        assert!(self.0["why"].as_str().unwrap().contains(why), "{}", self.0["why"]);
+    }
+
+    fn empty(&self, list: &str) -> &Self {
+        assert_eq!(self.0[list], serde_json::json!([]), "{list}");
+        self
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn files_opened_by_python_by_c_in_threads_and_in_children_are_reads() {
+    let place = Place::new();
+    let names = ["plain", "by_c", "thread", "child", "relative"];
+    let paths = names.map(|name| place.write(&format!("data/{name}"), name));
+    let report = place.python(
+        "import ctypes, os, subprocess, threading\n\
+         open('data/plain').read()\n\
+         c = ctypes.CDLL(None); c.fopen.restype = ctypes.c_void_p\n\
+         assert c.fopen(b'data/by_c', b'r')\n\
+         t = threading.Thread(target=lambda: open('data/thread').read()); t.start(); t.join()\n\
+         subprocess.run(['cat', 'data/child'], check=True)\n\
+         folder = os.open('data', os.O_RDONLY)\n\
+         os.open('relative', os.O_RDONLY, dir_fd=folder)\n",
+    );
+    report
+        .complete()
+        .empty("writes")
+        .empty("network")
+        .empty("leftovers");
+    for path in &paths {
+        assert!(report.has("reads", path), "{}", path.display());
+    }
+    assert!(report.has("reads", &place.path("script.py")));
+    assert!(!report.has("reads", &place.path("data")));
+}
+
+#[test]
+fn a_statically_linked_program_is_followed_and_counts_itself() {
+    let place = Place::new();
+    place.write(
+        "main.c",
+        "#include <stdio.h>\nint main() { return !fopen(\"data\", \"r\"); }\n",
+    );
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-static", "-o", "reader", "main.c"])
+        .current_dir(place.0.path());
+    let compiled = compiler.status().unwrap();
+    assert!(compiled.success());
+    let data = place.write("data", "x");
+    let report = place.trace(&["./reader"]);
+    report.complete();
+    assert!(report.has("reads", &data));
+    assert!(report.has("reads", &place.path("reader")));
+}
+
+#[test]
+fn a_script_counts_with_its_interpreter_and_its_linker() {
+    let place = Place::new();
+    let shell = fs::canonicalize("/bin/sh").unwrap();
+    let script = place.write("script", "#!/bin/sh\nexit 0\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let report = place.trace(&["./script"]);
+    report.complete();
+    assert!(report.has("reads", &script));
+    assert!(report.has("reads", &shell));
+    let reads = report.0["reads"].to_string();
+    assert!(reads.contains("ld-linux"), "{reads}");
+}
+
+#[test]
+fn names_looked_for_links_and_listed_folders_are_told() {
+    let place = Place::new();
+    let target = place.write("real/file", "x");
+    symlink("real", place.path("link")).unwrap();
+    let report = place.python(
+        "import os\n\
+         open('link/file').read()\n\
+         assert not os.path.exists('absent')\n\
+         try: open('real/missing')\nexcept FileNotFoundError: pass\n\
+         os.stat('real/file'); os.listdir('real'); os.open('real', os.O_RDONLY)\n",
+    );
+    report.complete();
+    assert!(report.has("reads", &target));
+    assert!(report.has("seen", &place.path("link")));
+    assert!(report.has("absent", &place.path("absent")));
+    assert!(report.has("absent", &place.path("real/missing")));
+    assert!(report.has("listed", &place.path("real")));
+    let opened = place.python("import os; os.open('real', os.O_RDONLY)");
+    assert!(!opened.has("listed", &place.path("real")), "opened, not listed");
+}
+
+#[test]
+fn what_it_wrote_itself_is_no_read_and_only_writes_elsewhere_are_told() {
+    let place = Place::new();
+    let kept = place.write("kept", "x");
+    let report = place.python(
+        "import os, tempfile\n\
+         os.makedirs('out/a'); open('out/a/b', 'w').write('x'); open('out/a/b').read()\n\
+         with tempfile.TemporaryDirectory() as t:\n\
+         \x20   open(t + '/x', 'w').write('x'); os.rename(t + '/x', t + '/y'); open(t + '/y').read()\n",
+    );
+    report.complete().empty("writes").empty("leftovers");
+    assert!(!report.0["reads"].to_string().contains("out/a/b"));
+    assert!(!report.0["reads"].to_string().contains("/y\""));
+    for (change, path) in [
+        ("open('new', 'w')", "new"),
+        ("os.chmod('kept', 0o600)", "kept"),
+        ("os.utime('kept')", "kept"),
+        ("os.mkdir('folder')", "folder"),
+        ("os.fchmod(os.open('kept', os.O_RDONLY), 0o644)", "kept"),
+        ("os.rename('kept', 'moved')", "moved"),
+    ] {
+        let report = place.python(&format!("import os\n{change}\n"));
+        assert!(report.has("writes", &place.path(path)), "{change}");
+    }
+    assert!(!kept.exists());
+}
+
+#[test]
+fn what_lay_in_an_output_before_is_told_when_it_is_read() {
+    let place = Place::new();
+    let old = place.write("out/x", "old\n");
+    for command in [
+        &["sed", "-i", "s/old/new/", "out/x"][..],
+        &["cat", "out/x"],
+        &["ls", "out"],
+    ] {
+        let report = place.trace(command);
+        assert!(report.has("leftovers", &old), "{command:?}");
+    }
+}
+
+#[test]
+fn talking_to_anyone_is_told_and_talking_to_oneself_is_not() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let report = place.python(&format!(
+        "import socket; socket.create_connection(('127.0.0.1', {}))",
+        address.port()
+    ));
+    assert_eq!(report.0["network"], serde_json::json!([address.to_string()]));
+    let report = place.python(
+        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         s.sendto(b'x', ('127.0.0.1', 9)); s.sendmsg([b'x'], [], 0, ('127.0.0.1', 10))\n",
+    );
+    assert_eq!(
+        report.0["network"],
+        serde_json::json!(["127.0.0.1:10", "127.0.0.1:9"])
+    );
+    let _service = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
+    let report = place.python("import socket; socket.socket(socket.AF_UNIX).connect('socket')");
+    assert!(report.0["network"][0].as_str().unwrap().ends_with("/socket"));
+    let report = place.python(
+        "import os, socket, tempfile\n\
+         name = tempfile.mkdtemp() + '/own'\n\
+         s = socket.socket(socket.AF_UNIX); s.bind(name); s.listen()\n\
+         socket.socket(socket.AF_UNIX).connect(name)\n\
+         a, b = socket.socketpair(); a.send(b'x')\n",
+    );
+    report.complete().empty("network");
+    let report = place.python("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()");
+    assert_eq!(report.0["network"], serde_json::json!(["listens"]));
+}
+
+#[test]
+fn streams_and_exit_code_come_through() {
+    let place = Place::new();
+    let mut child = place.command(&["sh", "-c", "cat; echo err >&2; exit 7"]);
+    let child = child
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"in").unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(
+        (done.status.code(), &*done.stdout, &*done.stderr),
+        (Some(7), &b"in"[..], &b"err\n"[..])
+    );
+    assert_eq!(place.report().0["exit"], 7);
+    let killed = place.command(&["sh", "-c", "kill -9 $$"]).output().unwrap();
+    assert_eq!(killed.status.code(), Some(137));
+    assert_eq!(place.report().0["signal"], 9);
+    let none = place.command(&["./no-such-program"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(said(&none).contains("No such file"), "{}", said(&none));
+}
+
+#[test]
+fn what_would_escape_makes_it_incomplete() {
+    let place = Place::new();
+    place
+        .trace(&["sh", "-c", "sleep 0.3 & exit 0"])
+        .incomplete("in the background");
+    place.trace(&["unshare", "-r", "true"]).incomplete("mounted");
+    place.write("secret", "x");
+    let mut inheriting = Command::new("sh");
+    let script = format!("exec 7<secret; {PREBAKE} trace --report report.json -- \"$@\"");
+    inheriting.args(["-c", &script, "sh"]).current_dir(place.0.path());
+    assert!(
+        inheriting
+            .args(["sh", "-c", "cat <&7"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    place.report().incomplete("was open before as 7");
+    let mut closing = Command::new("sh");
+    closing.args(["-c", &script, "sh"]).current_dir(place.0.path());
+    place.write("other", "x");
+    let reopen = "import os; os.close(7); os.dup2(os.open('other', os.O_RDONLY), 7); os.read(7, 1)";
+    assert!(
+        closing
+            .args(["python3", "-c", reopen])
+            .status()
+            .unwrap()
+            .success()
+    );
+    place.report().complete();
+}
+
+#[test]
+fn a_process_left_in_the_background_goes_on_as_if_nobody_looked() {
+    let place = Place::new();
+    place.write("late", "read after the end\n");
+    // It waits to be told, and ends by itself in any case.
+    let script = "(for i in $(seq 100); do [ -e go ] && break; sleep 0.05; done
+                   cat late >copy.part; mv copy.part copy) >/dev/null 2>&1 & echo now";
+    let done = place.command(&["sh", "-c", script]).output().unwrap();
+    assert_eq!(&*done.stdout, b"now\n");
+    assert!(!place.path("copy").exists(), "it was not waited for");
+    place.write("go", "");
+    for _ in 0..100 {
+        if place.path("copy").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(
+        fs::read_to_string(place.path("copy")).unwrap(),
+        "read after the end\n"
+    );
+}
+
+#[test]
+fn killing_the_one_who_asked_ends_the_command() {
+    let place = Place::new();
+    let script = "echo $$ >out.pid; sleep 20";
+    let mut asking = place.command(&["sh", "-c", script]).spawn().unwrap();
+    let pid = loop {
+        let pid = fs::read_to_string(place.path("out.pid")).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse::<i32>() {
+            break pid;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    asking.kill().unwrap();
+    asking.wait().unwrap();
+    let gone = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z")
+    });
+    assert!(gone);
+}
+
+#[test]
+fn names_that_are_not_utf_8_are_lists_of_bytes() {
+    let place = Place::new();
+    let report = place.python("import os\ntry: open(b'\\xff')\nexcept OSError: pass");
+    let mut bytes = place.path("").into_os_string().into_encoded_bytes();
+    bytes.push(0xff);
+    let absent = report.complete().0["absent"].as_array().unwrap();
+    assert!(absent.contains(&serde_json::json!(bytes)));
+}
