@@ -1,6 +1,6 @@
 //! One step of a pipeline.
 
-use crate::{Determinism, Digest, Source, Value};
+use crate::{Determinism, Digest, Leaf, Source, Value};
 use std::collections::BTreeMap;
 
 /// One step of a pipeline.
@@ -26,6 +26,8 @@ pub struct Operator {
     pub source: Option<Source>,
     /// Where the user wrote it: `train.py:41`. Never part of a digest.
     pub location: String,
+    /// Named parts of its code and state. Never part of a digest.
+    pub leaves: Vec<Leaf>,
 }
 
 /// A data edge.
@@ -52,6 +54,7 @@ impl Operator {
             after: Vec::new(),
             source: None,
             location: String::new(),
+            leaves: Vec::new(),
         }
     }
 
