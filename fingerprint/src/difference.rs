@@ -125,6 +125,7 @@ fn leaf(f: &mut fmt::Formatter<'_>, kind: LeafKind, name: &str, difference: &Dif
             };
             write!(f, "{name} {how}")
         }
+        LeafKind::Argument if name.is_empty() => write!(f, "{operator} {before} -> {after}"),
         LeafKind::Argument => write!(f, "{operator} {name} {before} -> {after}"),
         LeafKind::Closure | LeafKind::Default => {
             write!(f, "{operator} {} {name} {before} -> {after}", kind.text())

@@ -9,10 +9,13 @@ use std::collections::HashMap;
 /// Shown in place of what is not there.
 pub(crate) const ABSENT: &str = "(none)";
 
+/// Around texts as shims show them.
+const QUOTES: [char; 2] = ['\'', '"'];
+
 /// One part of an operator's code or state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// How it is reached from the operator: `transform.size`, `-> helper.SCALE`, `package numpy`.
+    /// How it is reached from the operator: `size`, `-> helper -> SCALE`, `package numpy`.
     pub path: String,
     /// What it is.
     pub kind: LeafKind,
@@ -80,51 +83,67 @@ pub struct Note {
 }
 
 impl Leaf {
-    /// What a person calls it: `size` of `transform 1 (train.Resize).size`. Empty for the operator itself.
+    /// What a person calls it: `size`, `helper`, `SCALE`, `numpy`. Empty for the operator itself.
     #[must_use]
     pub fn name(&self) -> &str {
         let reached = self.path.rsplit("-> ").next().unwrap_or_default().trim();
-        let last = |text: &'_ str| text.rsplit('.').next().unwrap_or_default().len();
+        let own = reached.strip_prefix("__class__.").unwrap_or(reached);
         match self.kind {
             LeafKind::Version => reached.strip_prefix("package ").unwrap_or(reached),
-            LeafKind::Environment => reached.rsplit("[env] ").next().unwrap_or(reached),
-            LeafKind::Code if self.path.contains("-> ") => reached,
-            LeafKind::Code | LeafKind::Argument => inside(reached),
-            LeafKind::Closure | LeafKind::Default | LeafKind::Global => &reached[reached.len() - last(reached)..],
+            LeafKind::Environment => reached.strip_prefix("[env] ").unwrap_or(reached),
+            LeafKind::Closure | LeafKind::Default => reached.rsplit('.').next().unwrap_or(reached),
+            _ if matches!(own, "itself" | "__call__") => "",
+            LeafKind::Code | LeafKind::Argument | LeafKind::Global => own,
         }
     }
 
     fn told(&self, other: Option<&Self>) -> String {
-        let digest = || self.digest[..4].iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let digest = || {
+            let hex = self.digest[..4].iter().map(|b| format!("{b:02x}"));
+            format!("digest {}", hex.collect::<String>())
+        };
         if self.shown.is_empty() {
-            return format!("digest {}", digest());
+            return digest();
         }
         if other.is_some_and(|other| other.shown == self.shown) {
-            return format!("{} (digest {})", self.shown, digest());
+            return format!("{} ({})", self.shown, digest());
         }
-        self.shown.clone()
+        let quoted = matches!(self.kind, LeafKind::Version | LeafKind::Environment);
+        let bare = self.shown.strip_prefix(QUOTES).and_then(|s| s.strip_suffix(QUOTES));
+        bare.filter(|_| quoted).unwrap_or(&self.shown).to_owned()
+    }
+
+    /// Versions and variables that both have come first: they are in the identity of what is installed or read too.
+    fn rank(&self, is_shared: bool) -> u8 {
+        match (self.kind, is_shared) {
+            (LeafKind::Version | LeafKind::Environment, true) => 0,
+            (LeafKind::Version | LeafKind::Environment, false) => 2,
+            _ => 1,
+        }
     }
 }
 
-/// The part of a path below its root, whose name may hold a dotted name in parentheses.
-fn inside(path: &str) -> &str {
-    let below = path.rfind(").").map(|at| at + 2);
-    let below = below.or_else(|| (!path.ends_with(')')).then(|| path.find('.').map(|at| at + 1))?);
-    below.map_or("", |at| &path[at..])
-}
-
-/// The leaves that two operators do not share, in the order of the second; then those only the first has.
+/// The leaves that two operators do not share: in the order of the second, then those only the first has.
 pub(crate) fn changes(a: &Operator, b: &Operator, label: &str) -> Vec<Difference> {
-    let known: HashMap<_, _> = a.leaves.iter().map(|leaf| ((leaf.kind, &*leaf.path), leaf)).collect();
-    let kept: HashMap<_, _> = b.leaves.iter().map(|leaf| ((leaf.kind, &*leaf.path), leaf)).collect();
-    let now = b.leaves.iter().filter_map(|leaf| {
-        let before = known.get(&(leaf.kind, &*leaf.path)).copied();
-        let same = before.is_some_and(|before| before.digest == leaf.digest);
-        (!same).then_some((before, Some(leaf)))
-    });
-    let gone = a.leaves.iter().filter(|leaf| !kept.contains_key(&(leaf.kind, &*leaf.path)));
+    let by_name = |o: &'_ Operator| -> HashMap<(LeafKind, String), Leaf> {
+        let keyed = o.leaves.iter().map(|leaf| ((leaf.kind, leaf.path.clone()), leaf.clone()));
+        keyed.collect()
+    };
+    let (known, kept) = (by_name(a), by_name(b));
+    let key = |leaf: &Leaf| (leaf.kind, leaf.path.clone());
+    let now = b.leaves.iter().map(|leaf| (known.get(&key(leaf)), Some(leaf)));
+    let gone = a.leaves.iter().filter(|leaf| !kept.contains_key(&key(leaf)));
     let pairs = now.chain(gone.map(|leaf| (Some(leaf), None)));
-    pairs.filter_map(|(before, after)| change(label, before, after)).collect()
+    let same = |(before, after): &(Option<&Leaf>, Option<&Leaf>)| {
+        before.map(|leaf| leaf.digest) == after.map(|leaf| leaf.digest)
+    };
+    let mut pairs: Vec<_> = pairs.filter(|pair| !same(pair)).collect();
+    let rank = |(before, after): &(Option<&Leaf>, Option<&Leaf>)| {
+        let shared = before.is_some() && after.is_some();
+        after.or(*before).map(|leaf| leaf.rank(shared))
+    };
+    pairs.sort_by_key(rank);
+    pairs.into_iter().filter_map(|(before, after)| change(label, before, after)).collect()
 }
 
 fn change(label: &str, before: Option<&Leaf>, after: Option<&Leaf>) -> Option<Difference> {
@@ -156,15 +175,17 @@ mod tests {
             leaf.name().to_owned()
         };
         for (kind, path, expected) in [
-            (LeafKind::Argument, "transform.size", "size"),
-            (LeafKind::Argument, "transform 1 (train.Resize).size", "size"),
-            (LeafKind::Argument, "it (a.B).transforms[0].size", "transforms[0].size"),
-            (LeafKind::Code, "transform 1 (train.Resize)", ""),
-            (LeafKind::Code, "transform 1 (a.f) -> aug.helper", "aug.helper"),
-            (LeafKind::Global, "-> helper.SCALE", "SCALE"),
-            (LeafKind::Global, "SCALE", "SCALE"),
+            (LeafKind::Argument, "size", "size"),
+            (LeafKind::Argument, "transforms[0].size", "transforms[0].size"),
+            (LeafKind::Code, "itself", ""),
+            (LeafKind::Code, "__class__.__call__", ""),
+            (LeafKind::Code, "__class__.blend", "blend"),
+            (LeafKind::Code, "__class__.__call__ -> helper", "helper"),
+            (LeafKind::Global, "-> helper -> SCALE", "SCALE"),
+            (LeafKind::Global, "-> config.size", "config.size"),
+            (LeafKind::Default, "-> helper.gamma", "gamma"),
             (LeafKind::Version, "package numpy", "numpy"),
-            (LeafKind::Environment, "transform -> f [env] SR", "SR"),
+            (LeafKind::Environment, "[env] SR", "SR"),
         ] {
             assert_eq!(name(kind, path), expected, "{path}");
         }
