@@ -58,10 +58,10 @@ impl Operator {
         }
     }
 
-    /// The name without its package: `Resize`. Names that are not paths of identifiers stay whole.
+    /// The name without its package, and what encloses it: `Resize`. Names that are not paths of identifiers stay whole.
     #[must_use]
     pub fn short_name(&self) -> &str {
-        let is_path = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':');
+        let is_path = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'<' | b'>');
         let last = self.name.rsplit(['.', ':']).next().unwrap_or_default();
         if last.is_empty() || !self.name.bytes().all(is_path) {
             &self.name

@@ -49,13 +49,14 @@ def main() -> None:
     report, *command = sys.argv[1:]
     if not command:
         sys.exit("usage: python -m prebake._unstable REPORT script.py [arguments]")
-    from prebake import cached, code, graph
+    import prebake
+    from prebake import code
 
     seen: list[Json] = []
-    noted = recording(code.identify, seen)
-    for module in (code, graph, sys.modules["prebake.cached"]):
-        module.identify = noted
-    del cached
+    known, noted = code.identify, recording(code.identify, seen)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{prebake.__name__}.") and getattr(module, "identify", None) is known:
+            module.identify = noted
     writer = os.getpid()
     try:
         _run(command)

@@ -50,14 +50,14 @@ impl Target {
 
 impl Subject {
     fn is_called(&self, name: &str) -> bool {
-        let is_job = |job: &str, pid: u32, session: u64| {
-            job == name || name.parse() == Ok(pid) || name.parse() == Ok(session)
+        let is_job = |job: &str, pid: u32, session: Option<u64>| {
+            job == name || name.parse() == Ok(pid) || session.is_some_and(|session| name.parse() == Ok(session))
         };
         let is_digest = |graph: &Graph| name.len() >= PREFIX_MIN && graph.digest().to_string().starts_with(name);
         match self {
-            Self::Miss(miss, c) => is_job(&miss.job, miss.pid, miss.session.0) || is_digest(&c.graph),
-            Self::Refusal(refusal) => is_job(&refusal.job, refusal.pid, refusal.session),
-            Self::Reused(c) => is_digest(&c.graph) || is_job(&c.origin.job, c.origin.pid, 0),
+            Self::Miss(miss, c) => is_job(&miss.job, miss.pid, Some(miss.session.0)) || is_digest(&c.graph),
+            Self::Refusal(refusal) => is_job(&refusal.job, refusal.pid, Some(refusal.session)),
+            Self::Reused(c) => is_digest(&c.graph) || is_job(&c.origin.job, c.origin.pid, None),
         }
     }
 
