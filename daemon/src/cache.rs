@@ -4,12 +4,12 @@
 use crate::{
     catalog::Catalog,
     clock::Clock,
+    codes,
     collection::{Answers, Collection, Domain, Origin, Reason, Request},
     config::Config,
     error::{Error, Kind, Result},
     index::{IndexSpace, IndexStore, Space},
     memory::{BLOCK_BYTES, Block},
-    codes,
     metrics::Metrics,
     misses::{Cause, Misses},
     refusals::{Refusal, Refusals},
@@ -187,7 +187,8 @@ impl Cache {
                     cause.told = refusal.reason;
                     cause.at = refusal.location;
                 };
-                self.misses.add(session, &collection, Reason::FillFailed, at_ns, tell);
+                self.misses
+                    .add(session, &collection, Reason::FillFailed, at_ns, tell);
             }
             _ => self.refusals.add(&domain(session), refusal),
         }

@@ -470,7 +470,9 @@ impl State {
     fn missed(&self, item: &Item, planned_empty: bool, ssd: &SsdTier) -> Missed {
         let lost = self.slots.get(&tag(&item.fingerprint)).map(|slot| slot.segment);
         let known = self.names.contains_key(&name_hash(&item.name));
-        let gone = lost.or(self.unread.filter(|_| !known)).and_then(|id| ssd.gone(id));
+        let gone = lost
+            .or(self.unread.filter(|_| !known))
+            .and_then(|id| ssd.gone(id));
         let corrupt = gone.as_ref().is_some_and(|gone| gone.why == Why::Corrupt);
         let reason = match known {
             _ if corrupt => Reason::Corrupt,

@@ -31,7 +31,10 @@ pub fn diagnose(cache: &Cache, domain: &Domain) -> v1::DiagnoseResponse {
         for operator in collection.graph.operators() {
             if let (Some(code), false) = (operator.code, operator.location.is_empty()) {
                 let key = (operator.location.clone(), operator.short_name().to_owned());
-                places.entry(key).or_default().push((code, Arc::clone(&collection)));
+                places
+                    .entry(key)
+                    .or_default()
+                    .push((code, Arc::clone(&collection)));
             }
         }
     }
@@ -44,8 +47,14 @@ pub fn diagnose(cache: &Cache, domain: &Domain) -> v1::DiagnoseResponse {
 }
 
 /// A place of the code with too many identities, oldest first.
-fn unstable(((location, name), seen): ((String, String), Vec<(Digest, Arc<Collection>)>)) -> Option<v1::Unstable> {
-    let digests = seen.iter().map(|(digest, _)| digest).collect::<HashSet<_>>().len();
+fn unstable(
+    ((location, name), seen): ((String, String), Vec<(Digest, Arc<Collection>)>),
+) -> Option<v1::Unstable> {
+    let digests = seen
+        .iter()
+        .map(|(digest, _)| digest)
+        .collect::<HashSet<_>>()
+        .len();
     if digests <= DIGESTS_MAX {
         return None;
     }
@@ -57,7 +66,10 @@ fn unstable(((location, name), seen): ((String, String), Vec<(Digest, Arc<Collec
     let steps = steps.filter(|step| step.digest == newest.graph.digest_of(&at_it.id));
     let first = steps.flat_map(|step| step.differences).next();
     Some(v1::Unstable {
-        code: first.as_ref().map(|d| d.kind.code().to_owned()).unwrap_or_default(),
+        code: first
+            .as_ref()
+            .map(|d| d.kind.code().to_owned())
+            .unwrap_or_default(),
         reason: first.map(|d| d.to_string()).unwrap_or_default(),
         location,
         operator: name,

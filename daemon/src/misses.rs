@@ -55,9 +55,17 @@ impl Miss {
 
     /// The reasons, the one to begin with first: a failure, else what made the most elements miss.
     pub fn ranked(&self) -> Vec<(Reason, &Cause)> {
-        let mut causes: Vec<_> = self.causes.iter().map(|(reason, cause)| (*reason, cause)).collect();
+        let mut causes: Vec<_> = self
+            .causes
+            .iter()
+            .map(|(reason, cause)| (*reason, cause))
+            .collect();
         causes.sort_by_key(|(reason, cause)| {
-            (*reason != Reason::FillFailed, std::cmp::Reverse(cause.elements), *reason)
+            (
+                *reason != Reason::FillFailed,
+                std::cmp::Reverse(cause.elements),
+                *reason,
+            )
         });
         causes
     }

@@ -27,7 +27,10 @@ pub fn keep(cache: &Cache, collection: &Collection) {
         pid: origin.pid,
         notes: collection.graph.notes().iter().map(v1::Note::from).collect(),
     };
-    let record = (key(&collection.domain, collection.graph.digest()), notes.encode_to_vec());
+    let record = (
+        key(&collection.domain, collection.graph.digest()),
+        notes.encode_to_vec(),
+    );
     let room = cache
         .index_space
         .claim(record.1.len() / RECORD_BYTES + 1, &cache.ssd);

@@ -128,7 +128,13 @@ fn collection() -> Collection {
         output: "files".into(),
     };
     let graph = Graph::try_from(graph).unwrap();
-    Collection::new(1, Domain("uid:1".into()), graph, Origin::default(), Nearest::default())
+    Collection::new(
+        1,
+        Domain("uid:1".into()),
+        graph,
+        Origin::default(),
+        Nearest::default(),
+    )
 }
 
 #[test]
@@ -142,10 +148,24 @@ fn ghosts_are_forgotten_when_they_are_many_and_entries_are_not() {
     };
     let mut open = t.ssd.create(1, "aa").unwrap();
     let (row, at) = append(&mut open, &t.ram, 0, 10, 1);
-    collection.insert(session, &item(0), (at.segment, row), Cost::default(), false, &t.ssd);
+    collection.insert(
+        session,
+        &item(0),
+        (at.segment, row),
+        Cost::default(),
+        false,
+        &t.ssd,
+    );
     let gone = SegmentId(u32::MAX);
     for seed in 1..=GHOSTS_MAX as u64 + 1 {
-        collection.insert(session, &item(seed), (gone, seed as u32), Cost::default(), false, &t.ssd);
+        collection.insert(
+            session,
+            &item(seed),
+            (gone, seed as u32),
+            Cost::default(),
+            false,
+            &t.ssd,
+        );
     }
     let asked = [item(0), item(1)];
     let request = Request {

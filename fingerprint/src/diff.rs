@@ -194,7 +194,9 @@ impl<'a> Comparison<'a> {
                 continue;
             }
             let (shown_before, shown_after) = (shown(before), shown(after));
-            let leaf = found.iter_mut().find(|d| matches!(&d.kind, Kind::Leaf(_, leaf) if leaf == *name));
+            let leaf = found
+                .iter_mut()
+                .find(|d| matches!(&d.kind, Kind::Leaf(_, leaf) if leaf == *name));
             match (leaf, before, after) {
                 // The leaf tells more of it, but for its value.
                 (Some(leaf), _, _) => (leaf.before, leaf.after) = (shown_before, shown_after),
@@ -224,7 +226,12 @@ impl<'a> Comparison<'a> {
         let (a, b) = (&self.a.nodes()[at], &self.b.nodes()[partner]);
         let (before, after) = self.upstream(at, partner);
         if self.moved[at] {
-            return Some((Kind::Moved, names(a, &self.labels_a), names(b, &self.labels_b)));
+            let (from, to) = (names(a, &self.labels_a), names(b, &self.labels_b));
+            // It may follow the same operators, and take other outputs of them.
+            return Some(match from == to {
+                false => (Kind::Moved, from, to),
+                true => (Kind::Inputs, ports(a, &self.labels_a), ports(b, &self.labels_b)),
+            });
         }
         let explained = |side: &Feeds| {
             side.iter()

@@ -109,7 +109,10 @@ impl Leaf {
             return format!("{} ({})", self.shown, digest());
         }
         let quoted = matches!(self.kind, LeafKind::Version | LeafKind::Environment);
-        let bare = self.shown.strip_prefix(QUOTES).and_then(|s| s.strip_suffix(QUOTES));
+        let bare = self
+            .shown
+            .strip_prefix(QUOTES)
+            .and_then(|s| s.strip_suffix(QUOTES));
         bare.filter(|_| quoted).unwrap_or(&self.shown).to_owned()
     }
 
@@ -126,7 +129,10 @@ impl Leaf {
 /// The leaves that two operators do not share: in the order of the second, then those only the first has.
 pub(crate) fn changes(a: &Operator, b: &Operator, label: &str) -> Vec<Difference> {
     let by_name = |o: &'_ Operator| -> HashMap<(LeafKind, String), Leaf> {
-        let keyed = o.leaves.iter().map(|leaf| ((leaf.kind, leaf.path.clone()), leaf.clone()));
+        let keyed = o
+            .leaves
+            .iter()
+            .map(|leaf| ((leaf.kind, leaf.path.clone()), leaf.clone()));
         keyed.collect()
     };
     let (known, kept) = (by_name(a), by_name(b));
@@ -143,7 +149,10 @@ pub(crate) fn changes(a: &Operator, b: &Operator, label: &str) -> Vec<Difference
         after.or(*before).map(|leaf| leaf.rank(shared))
     };
     pairs.sort_by_key(rank);
-    pairs.into_iter().filter_map(|(before, after)| change(label, before, after)).collect()
+    pairs
+        .into_iter()
+        .filter_map(|(before, after)| change(label, before, after))
+        .collect()
 }
 
 fn change(label: &str, before: Option<&Leaf>, after: Option<&Leaf>) -> Option<Difference> {

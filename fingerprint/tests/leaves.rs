@@ -14,7 +14,11 @@ fn leaf(kind: LeafKind, path: &str, shown: &str, location: &str) -> Leaf {
         path: path.into(),
         kind,
         digest,
-        shown: if kind == LeafKind::Code { String::new() } else { shown.into() },
+        shown: if kind == LeafKind::Code {
+            String::new()
+        } else {
+            shown.into()
+        },
         location: location.into(),
     }
 }
@@ -47,7 +51,10 @@ fn edited(place: usize, shown: &str) -> (String, &'static str, usize) {
         kind, path, location, ..
     } = after[place].clone();
     after[place] = leaf(kind, &path, shown, &location);
-    let found = diff(&graph(pipeline(leaves(), 1), "crop"), &graph(pipeline(after, 2), "crop"));
+    let found = diff(
+        &graph(pipeline(leaves(), 1), "crop"),
+        &graph(pipeline(after, 2), "crop"),
+    );
     (found[0].to_string(), found[0].kind.code(), found.len())
 }
 
@@ -58,9 +65,19 @@ fn each_kind_of_leaf_has_its_words_and_its_code() {
         (1, "[256]", "Resize size [232] -> [256] train.py:41", "M12"),
         (2, "v2", "helper code changed aug.py:31", "M11"),
         (3, "2.0", "Resize default gamma 1.0 -> 2.0 train.py:41", "M12"),
-        (4, "x", "Resize closure table digest 00000000 -> x train.py:41", "M12"),
+        (
+            4,
+            "x",
+            "Resize closure table digest 00000000 -> x train.py:41",
+            "M12",
+        ),
         (5, "3", "global SCALE 2 -> 3 train.py:41", "M13"),
-        (6, "'0.29.2'", "package torchvision 0.29.1 -> 0.29.2 train.py:41", "M14"),
+        (
+            6,
+            "'0.29.2'",
+            "package torchvision 0.29.1 -> 0.29.2 train.py:41",
+            "M14",
+        ),
         (7, "22050", "environment SR 16000 -> 22050 train.py:41", "M16"),
     ];
     for (place, shown, words, code) in expected {
@@ -73,7 +90,10 @@ fn a_version_comes_before_what_it_is_part_of_unless_it_is_new() {
     let first = |change: fn(&mut Vec<Leaf>)| {
         let mut after = leaves();
         change(&mut after);
-        let (a, b) = (graph(pipeline(leaves(), 1), "crop"), graph(pipeline(after, 2), "crop"));
+        let (a, b) = (
+            graph(pipeline(leaves(), 1), "crop"),
+            graph(pipeline(after, 2), "crop"),
+        );
         diff(&a, &b)[0].to_string()
     };
     let both = first(|l| {
@@ -90,11 +110,21 @@ fn a_version_comes_before_what_it_is_part_of_unless_it_is_new() {
 
 #[test]
 fn leaves_are_no_part_of_any_digest_and_differ_only_where_the_code_does() {
-    let (a, b) = (graph(pipeline(leaves(), 1), "crop"), graph(pipeline(Vec::new(), 1), "crop"));
-    assert_eq!((a.digest(), a.shape(), a.canonical()), (b.digest(), b.shape(), b.canonical()));
+    let (a, b) = (
+        graph(pipeline(leaves(), 1), "crop"),
+        graph(pipeline(Vec::new(), 1), "crop"),
+    );
+    assert_eq!(
+        (a.digest(), a.shape(), a.canonical()),
+        (b.digest(), b.shape(), b.canonical())
+    );
     let mut other = pipeline(Vec::new(), 1);
     other[2].name = "train.Pad".into();
-    assert_eq!(diff(&a, &graph(other, "crop")).len(), 2, "Crop removed, Pad added");
+    assert_eq!(
+        diff(&a, &graph(other, "crop")).len(),
+        2,
+        "Crop removed, Pad added"
+    );
 }
 
 #[test]
@@ -119,7 +149,11 @@ fn without_leaves_parameters_and_packages_come_before_the_code_as_such() {
     let of = |size: i64, version: &str, code: u8| {
         let packages = Value::Map([("numpy".to_owned(), Value::Text(version.into()))].into());
         let mut operators = pipeline(Vec::new(), code);
-        operators[1] = with(with(operators[1].clone(), "size", Value::Int(size)), "packages", packages);
+        operators[1] = with(
+            with(operators[1].clone(), "size", Value::Int(size)),
+            "packages",
+            packages,
+        );
         graph(operators, "crop")
     };
     let words = |a: &Graph, b: &Graph| {
@@ -129,7 +163,10 @@ fn without_leaves_parameters_and_packages_come_before_the_code_as_such() {
     };
     assert_eq!(
         words(&of(1, "2.0", 1), &of(2, "2.0", 2)),
-        ["M12 Resize size 1 -> 2 train.py:41", "M11 Resize code 01010101 -> 02020202 train.py:41"]
+        [
+            "M12 Resize size 1 -> 2 train.py:41",
+            "M11 Resize code 01010101 -> 02020202 train.py:41"
+        ]
     );
     assert_eq!(
         words(&of(1, "2.0", 1), &of(1, "2.1", 2))[0],
@@ -169,5 +206,8 @@ fn notes_restore_what_a_canonical_form_leaves_out() {
     let b = graph(pipeline(after, 2), "crop");
     assert_eq!(diff(&back, &b)[0].to_string(), "global SCALE 2 -> 3 train.py:41");
     back.forget_leaves();
-    assert_eq!(diff(&back, &b)[0].to_string(), "Resize code 01010101 -> 02020202 train.py:41");
+    assert_eq!(
+        diff(&back, &b)[0].to_string(),
+        "Resize code 01010101 -> 02020202 train.py:41"
+    );
 }

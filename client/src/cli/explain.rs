@@ -39,16 +39,32 @@ fn text(e: &Explanation) -> String {
         "reused" => "REUSED",
         _ => "MISS",
     };
-    let code = if e.code.is_empty() { String::new() } else { format!("code {} ", e.code) };
+    let code = if e.code.is_empty() {
+        String::new()
+    } else {
+        format!("code {} ", e.code)
+    };
     let mut line = |name: &str, text: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<9}  {text}");
     };
     if !e.reason.is_empty() {
-        let at = if e.reason.ends_with(&e.location) { "" } else { &*e.location };
+        let at = if e.reason.ends_with(&e.location) {
+            ""
+        } else {
+            &*e.location
+        };
         line("why", format!("{} {at}", e.reason).trim_end().to_owned());
     }
-    line("job", format!("{} (pid {}), {} ago", shown(&e.job), e.pid, human_seconds(e.seconds_ago)));
+    line(
+        "job",
+        format!(
+            "{} (pid {}), {} ago",
+            shown(&e.job),
+            e.pid,
+            human_seconds(e.seconds_ago)
+        ),
+    );
     if let Some(near) = &e.nearest {
         line("nearest", nearest(near));
     }
@@ -64,18 +80,34 @@ fn text(e: &Explanation) -> String {
             _ => String::new(),
         };
         let digest = short(&reuse.subgraph_digest);
-        line("reuse", format!("{} from {digest}, {} entries{share}", reuse.pipeline, reuse.entries));
+        line(
+            "reuse",
+            format!(
+                "{} from {digest}, {} entries{share}",
+                reuse.pipeline, reuse.entries
+            ),
+        );
     }
     if e.elements_missing > 0 {
         let each = e.cpu_seconds_per_element * 1e3;
         let whole = human_seconds(e.cpu_seconds_to_recompute);
-        line("recompute", format!("{whole} of CPU: {} elements at {each:.2} ms", e.elements_missing));
+        line(
+            "recompute",
+            format!("{whole} of CPU: {} elements at {each:.2} ms", e.elements_missing),
+        );
     }
     if e.verdict == "miss" {
         let plural = if e.other_differences == 1 { "" } else { "s" };
-        line("more", format!("{} other difference{plural}", e.other_differences));
+        line(
+            "more",
+            format!("{} other difference{plural}", e.other_differences),
+        );
     }
-    let what = if e.pipeline.is_empty() { &e.location } else { &e.pipeline };
+    let what = if e.pipeline.is_empty() {
+        &e.location
+    } else {
+        &e.pipeline
+    };
     format!("{verdict}  {}  {code}{}\n{out}", shown(what), e.title)
 }
 
@@ -103,14 +135,22 @@ fn operator(step: &ExplainedStep) -> String {
         _ => "\u{2260}",
     };
     match &*step.state {
-        "equal" => format!("{sign} {} {}", step.operator, step.location).trim_end().to_owned(),
-        "downstream" => format!("{sign} {} (computed again: downstream of the change)", step.operator),
+        "equal" => format!("{sign} {} {}", step.operator, step.location)
+            .trim_end()
+            .to_owned(),
+        "downstream" => format!(
+            "{sign} {} (computed again: downstream of the change)",
+            step.operator
+        ),
         _ => format!("{sign} {}", step.differences.join("; ")),
     }
 }
 
 fn also(cause: &Cause) -> String {
-    format!("{} {}: {} elements, {}", cause.code, cause.title, cause.elements, cause.reason)
+    format!(
+        "{} {}: {} elements, {}",
+        cause.code, cause.title, cause.elements, cause.reason
+    )
 }
 
 fn short(digest: &str) -> &str {

@@ -13,12 +13,7 @@ use prebake_proto::v1;
 
 /// A reason as it is told, and where the user wrote what made it. `first` is the first difference from the nearest
 /// collection, if there is one.
-pub fn told(
-    cache: &Cache,
-    reason: Reason,
-    cause: &Cause,
-    first: Option<&Difference>,
-) -> (v1::Cause, String) {
+pub fn told(cache: &Cache, reason: Reason, cause: &Cause, first: Option<&Difference>) -> (v1::Cause, String) {
     let (code, words, location) = match reason {
         Reason::NewGraph => match first {
             Some(first) => (first.kind.code(), first.to_string(), first.location.clone()),

@@ -98,11 +98,16 @@ fn reused(cache: &Cache, collection: &Collection) -> v1::Explanation {
 }
 
 fn missed(cache: &Cache, miss: &Miss, collection: &Collection) -> v1::Explanation {
-    let near = collection.nearest.collection.and_then(|id| cache.catalog.find(id));
+    let near = collection
+        .nearest
+        .collection
+        .and_then(|id| cache.catalog.find(id));
     // A change of the graph says nothing where the entries had been there.
     let is_new = miss.causes.contains_key(&Reason::NewGraph);
     let near = near.filter(|_| is_new);
-    let steps = near.as_ref().map_or_else(Vec::new, |near| compare(&near.graph, &collection.graph));
+    let steps = near
+        .as_ref()
+        .map_or_else(Vec::new, |near| compare(&near.graph, &collection.graph));
     let differences: Vec<_> = steps.iter().flat_map(|step| &step.differences).collect();
     let causes: Vec<_> = miss
         .ranked()
@@ -152,7 +157,10 @@ fn nearest(cache: &Cache, near: &Collection, steps: &[Step]) -> v1::Nearest {
         entries: held.rows,
         bytes: held.value_len,
         state: state.into(),
-        operators_equal: operators.clone().filter(|step| step.differences.is_empty()).count() as u32,
+        operators_equal: operators
+            .clone()
+            .filter(|step| step.differences.is_empty())
+            .count() as u32,
         operators: operators.count() as u32,
     }
 }
@@ -177,13 +185,21 @@ fn step(step: &Step) -> v1::ExplainedStep {
 /// The longest part upstream of a collection's output whose elements are stored.
 fn reuse(cache: &Cache, collection: &Collection, near: Option<&Collection>) -> Option<v1::Reuse> {
     let steps = compare(&collection.graph, &collection.graph);
-    let upstream = steps.iter().rev().skip(1).take(STEPS_MAX).filter(|step| !step.source);
+    let upstream = steps
+        .iter()
+        .rev()
+        .skip(1)
+        .take(STEPS_MAX)
+        .filter(|step| !step.source);
     let digests = upstream.filter_map(|step| step.digest);
     let found = digests.filter_map(|digest| cache.catalog.lookup(&collection.domain, digest));
     let (part, held) = found
         .map(|part| (Arc::clone(&part), held(cache, &part)))
         .find(|(_, held)| held.rows > 0)?;
-    let whole = near.map_or(0.0, mean_s).max(mean_s(collection)).max(mean_s(&part));
+    let whole = near
+        .map_or(0.0, mean_s)
+        .max(mean_s(collection))
+        .max(mean_s(&part));
     Some(v1::Reuse {
         subgraph_digest: part.graph.digest().to_string(),
         pipeline: part.graph.pipeline(),
@@ -194,16 +210,25 @@ fn reuse(cache: &Cache, collection: &Collection, near: Option<&Collection>) -> O
 
 /// What a collection's segments hold now.
 fn held(cache: &Cache, collection: &Collection) -> Summary {
-    let own = cache.ssd.all().into_iter().filter(|s| s.collection == collection.id);
-    own.map(|s| s.summary()).fold(Summary::default(), |sum, each| Summary {
-        rows: sum.rows + each.rows,
-        value_len: sum.value_len + each.value_len,
-        cpu_ns: sum.cpu_ns + each.cpu_ns,
-    })
+    let own = cache
+        .ssd
+        .all()
+        .into_iter()
+        .filter(|s| s.collection == collection.id);
+    own.map(|s| s.summary())
+        .fold(Summary::default(), |sum, each| Summary {
+            rows: sum.rows + each.rows,
+            value_len: sum.value_len + each.value_len,
+            cpu_ns: sum.cpu_ns + each.cpu_ns,
+        })
 }
 
 /// Mean CPU time of one element, in seconds.
 fn mean_s(collection: &Collection) -> f64 {
     let (cpu_ns, rows) = collection.cost();
-    if rows == 0 { 0.0 } else { cpu_ns as f64 / rows as f64 / 1e9 }
+    if rows == 0 {
+        0.0
+    } else {
+        cpu_ns as f64 / rows as f64 / 1e9
+    }
 }

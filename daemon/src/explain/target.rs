@@ -24,7 +24,10 @@ impl Target {
             return Self::Last;
         }
         // Locations have no folders: a script that moved is the same script.
-        place(text).map_or_else(|| Self::Named(text.to_owned()), |(file, line)| Self::Line(file, line))
+        place(text).map_or_else(
+            || Self::Named(text.to_owned()),
+            |(file, line)| Self::Line(file, line),
+        )
     }
 
     /// Those of the subjects that the target means; at most one for [`Target::Last`].
@@ -42,7 +45,10 @@ impl Target {
                 let Some(nearest) = subjects.iter().filter_map(above).max() else {
                     return Vec::new();
                 };
-                subjects.into_iter().filter(|s| above(s) == Some(nearest)).collect()
+                subjects
+                    .into_iter()
+                    .filter(|s| above(s) == Some(nearest))
+                    .collect()
             }
         }
     }
@@ -51,9 +57,12 @@ impl Target {
 impl Subject {
     fn is_called(&self, name: &str) -> bool {
         let is_job = |job: &str, pid: u32, session: Option<u64>| {
-            job == name || name.parse() == Ok(pid) || session.is_some_and(|session| name.parse() == Ok(session))
+            job == name
+                || name.parse() == Ok(pid)
+                || session.is_some_and(|session| name.parse() == Ok(session))
         };
-        let is_digest = |graph: &Graph| name.len() >= PREFIX_MIN && graph.digest().to_string().starts_with(name);
+        let is_digest =
+            |graph: &Graph| name.len() >= PREFIX_MIN && graph.digest().to_string().starts_with(name);
         match self {
             Self::Miss(miss, c) => is_job(&miss.job, miss.pid, Some(miss.session.0)) || is_digest(&c.graph),
             Self::Refusal(refusal) => is_job(&refusal.job, refusal.pid, Some(refusal.session)),
@@ -92,7 +101,10 @@ mod tests {
     #[test]
     fn a_target_is_read_as_a_person_means_it() {
         assert_eq!(Target::parse(""), Target::Last);
-        assert_eq!(Target::parse("a/b/train.py:41"), Target::Line("train.py".into(), 41));
+        assert_eq!(
+            Target::parse("a/b/train.py:41"),
+            Target::Line("train.py".into(), 41)
+        );
         for name in ["train.py", "4f2c", "train.py:", ":41", "train.py:x"] {
             assert_eq!(Target::parse(name), Target::Named(name.into()));
         }

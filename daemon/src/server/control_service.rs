@@ -3,7 +3,11 @@
 use super::identity::peer;
 use crate::{
     cache::{Cache, domain_of},
-    diagnose, error::Error, explain, status, task, tier::ssd::Why};
+    diagnose,
+    error::Error,
+    explain, status, task,
+    tier::ssd::Why,
+};
 use prebake_proto::v1;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
@@ -53,6 +57,8 @@ impl v1::control_server::Control for Service {
         let cache = Arc::clone(&self.0);
         let work = move || diagnose::diagnose(&cache, &domain_of(peer));
         let found = task::blocking(work).await;
-        Ok(Response::new(found.map_err(|_| Error::corrupt("looking failed"))?))
+        Ok(Response::new(
+            found.map_err(|_| Error::corrupt("looking failed"))?,
+        ))
     }
 }

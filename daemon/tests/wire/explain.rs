@@ -1,7 +1,10 @@
 //! What is explained to a caller is the caller's own, and bounded.
 
 use crate::client::{Daemon, Job, graph};
-use prebake_daemon::session::{Peer, Session};
+use prebake_daemon::{
+    session::{Peer, Session},
+    task,
+};
 use prebake_fingerprint::Graph;
 use prebake_proto::v1::{self, control_client::ControlClient};
 use std::sync::Arc;
@@ -40,7 +43,9 @@ async fn another_users_misses_and_refusals_are_not_told() {
     daemon.cache.plan(&theirs, planned).unwrap().unwrap();
     for code in ["R20", "M18"] {
         let reason = "theirs alone".to_owned();
-        daemon.cache.keep_refusal(&theirs, code, reason, "theirs.py:1".to_owned());
+        daemon
+            .cache
+            .keep_refusal(&theirs, code, reason, "theirs.py:1".to_owned());
     }
     for target in ["", "theirs", "theirs.py:1", "7", &digest[..8]] {
         assert!(explained(&job, target).await.is_empty(), "{target}");
@@ -72,6 +77,9 @@ async fn misses_and_refusals_are_bounded() {
         let token = job.lease(collection, 1).await;
         job.commit(collection, (1, token), (0, 8)).await.unwrap();
         refuse(&job, job.session, "R20").await.unwrap();
+        // Each open segment has a block in memory, and there is room for some ten.
+        let cache = Arc::clone(&daemon.cache);
+        task::blocking(move || cache.sync()).await.unwrap();
     }
     let domain = prebake_daemon::cache::domain_of(Peer {
         uid: rustix::process::geteuid().as_raw(),

@@ -27,12 +27,36 @@ const WATCHES_MIN: u64 = 8192;
 
 /// File systems by `f_type` of statfs(2) that a cache should not lie on, and why.
 const FILE_SYSTEMS: [(u64, &str, &str); 9] = [
-    (0x6969, "NFS", "locks and syncs over a network cost more than they save"),
-    (0xff53_4d42, "CIFS", "locks and syncs over a network cost more than they save"),
-    (0xfe53_4d42, "SMB", "locks and syncs over a network cost more than they save"),
-    (0x0bd0_0bd0, "Lustre", "locks and syncs over a network cost more than they save"),
-    (0x00c3_6400, "Ceph", "locks and syncs over a network cost more than they save"),
-    (0x794c_7630, "overlayfs", "it goes with the container, and each segment is written into its layer"),
+    (
+        0x6969,
+        "NFS",
+        "locks and syncs over a network cost more than they save",
+    ),
+    (
+        0xff53_4d42,
+        "CIFS",
+        "locks and syncs over a network cost more than they save",
+    ),
+    (
+        0xfe53_4d42,
+        "SMB",
+        "locks and syncs over a network cost more than they save",
+    ),
+    (
+        0x0bd0_0bd0,
+        "Lustre",
+        "locks and syncs over a network cost more than they save",
+    ),
+    (
+        0x00c3_6400,
+        "Ceph",
+        "locks and syncs over a network cost more than they save",
+    ),
+    (
+        0x794c_7630,
+        "overlayfs",
+        "it goes with the container, and each segment is written into its layer",
+    ),
     (0x0102_1994, "tmpfs", "what should be on disk takes memory"),
     (0x8584_58f6, "ramfs", "what should be on disk takes memory"),
     (0x6573_5546, "FUSE", "it may not keep what was synced"),
@@ -64,14 +88,29 @@ fn daemon(folder: &Folder) -> Vec<Finding> {
             let fix = "none is needed yet: the first job starts one, or run `prebake serve`";
             return vec![Finding::warn(name, found, fix)];
         }
-        Err(error) => return vec![Finding::fail(name, error.to_string(), "restart it: stop prebaked, then `prebake serve`")],
+        Err(error) => {
+            return vec![Finding::fail(
+                name,
+                error.to_string(),
+                "restart it: stop prebaked, then `prebake serve`",
+            )];
+        }
     };
     match control.status() {
-        Err(error) => vec![Finding::fail(name, error.to_string(), "restart it: stop prebaked, then `prebake serve`")],
+        Err(error) => vec![Finding::fail(
+            name,
+            error.to_string(),
+            "restart it: stop prebaked, then `prebake serve`",
+        )],
         Ok(status) => {
             let mut found = vec![version(&status)];
             let fix = "see its log (daemon.log), then restart it";
-            found.extend(status.warnings.into_iter().map(|warning| Finding::warn(name, warning, fix)));
+            found.extend(
+                status
+                    .warnings
+                    .into_iter()
+                    .map(|warning| Finding::warn(name, warning, fix)),
+            );
             found.extend(control.diagnose().map(|seen| unstable(&seen)).unwrap_or_default());
             found
         }
@@ -102,7 +141,10 @@ fn unstable(seen: &DiagnoseResponse) -> Vec<Finding> {
     };
     let found: Vec<_> = seen.unstable.iter().map(one).collect();
     match found.is_empty() {
-        true => vec![Finding::ok("fingerprints", "each place of the code has few identities")],
+        true => vec![Finding::ok(
+            "fingerprints",
+            "each place of the code has few identities",
+        )],
         false => found,
     }
 }
@@ -118,30 +160,47 @@ fn own_folder(folder: &Path) -> Vec<Finding> {
     let own = rustix::process::geteuid().as_raw();
     if owner != own {
         let fix = "set PREBAKE_DIR to a folder of your own";
-        return vec![Finding::fail(name, format!("{shown} belongs to user {owner}, you are {own}"), fix)];
+        return vec![Finding::fail(
+            name,
+            format!("{shown} belongs to user {owner}, you are {own}"),
+            fix,
+        )];
     }
     if mode & 0o077 != 0 {
         let fix = format!("chmod 700 {shown}");
-        return vec![Finding::warn(name, format!("{shown} is open to others (mode {mode:o})"), fix)];
+        return vec![Finding::warn(
+            name,
+            format!("{shown} is open to others (mode {mode:o})"),
+            fix,
+        )];
     }
     vec![Finding::ok(name, format!("{shown} is yours alone"))]
 }
 
 /// The folder, or the nearest one above that exists.
 fn existing(folder: &Path) -> &Path {
-    folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"))
+    folder
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"))
 }
 
 fn disk(folder: &Path) -> Vec<Finding> {
     let at = existing(folder);
     let (Ok(kind), Ok(space)) = (rustix::fs::statfs(at), rustix::fs::statvfs(at)) else {
-        return vec![Finding::fail("disk", "it does not say what it is", "set PREBAKE_DIR to a local disk")];
+        return vec![Finding::fail(
+            "disk",
+            "it does not say what it is",
+            "set PREBAKE_DIR to a local disk",
+        )];
     };
     let number = kind.f_type as u64 & 0xffff_ffff;
     let mut found = vec![match FILE_SYSTEMS.iter().find(|(known, _, _)| *known == number) {
-        Some((_, kind, why)) => {
-            Finding::warn("file system", format!("{kind}: {why}"), "set PREBAKE_DIR to a local disk")
-        }
+        Some((_, kind, why)) => Finding::warn(
+            "file system",
+            format!("{kind}: {why}"),
+            "set PREBAKE_DIR to a local disk",
+        ),
         None => Finding::ok("file system", format!("a local disk (type {number:#x})")),
     }];
     let (free, inodes) = (space.f_bavail * space.f_frsize, space.f_favail);
@@ -149,7 +208,11 @@ fn disk(folder: &Path) -> Vec<Finding> {
     // Some file systems (btrfs) have no fixed number of inodes, and say zero of zero.
     let short = free < FREE_BYTES_MIN || (inodes < FREE_INODES_MIN && space.f_files > 0);
     found.push(match short {
-        true => Finding::warn("space", told, "make room: prebake gc --to 500M, or set PREBAKE_DIR to a larger disk"),
+        true => Finding::warn(
+            "space",
+            told,
+            "make room: prebake gc --to 500M, or set PREBAKE_DIR to a larger disk",
+        ),
         false => Finding::ok("space", told),
     });
     found
@@ -158,10 +221,18 @@ fn disk(folder: &Path) -> Vec<Finding> {
 fn descriptors() -> Finding {
     let limit = getrlimit(Resource::Nofile);
     let told = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
-    let found = format!("{} descriptors, {} at most", told(limit.current), told(limit.maximum));
+    let found = format!(
+        "{} descriptors, {} at most",
+        told(limit.current),
+        told(limit.maximum)
+    );
     // The daemon raises its own to the maximum.
     match limit.maximum.is_some_and(|most| most < DESCRIPTORS_MIN) {
-        true => Finding::warn("ulimit -n", found, "raise it (LimitNOFILE= of the unit, nofile in limits.conf): it bounds the memory tier"),
+        true => Finding::warn(
+            "ulimit -n",
+            found,
+            "raise it (LimitNOFILE= of the unit, nofile in limits.conf): it bounds the memory tier",
+        ),
         false => Finding::ok("ulimit -n", found),
     }
 }
@@ -181,8 +252,15 @@ fn shared_memory() -> Finding {
         fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW)
     });
     match sealed {
-        Ok(()) => Finding::ok("memfd", "memory can be made, sealed and shared; /dev/shm is not used"),
-        Err(error) => Finding::fail("memfd", format!("shared memory cannot be had: {error}"), "allow memfd_create in the container's seccomp profile"),
+        Ok(()) => Finding::ok(
+            "memfd",
+            "memory can be made, sealed and shared; /dev/shm is not used",
+        ),
+        Err(error) => Finding::fail(
+            "memfd",
+            format!("shared memory cannot be had: {error}"),
+            "allow memfd_create in the container's seccomp profile",
+        ),
     }
 }
 
@@ -202,7 +280,11 @@ fn clock(folder: &Path) -> Finding {
     let early = before.duration_since(written).unwrap_or_default();
     let skew = early.max(written.duration_since(after).unwrap_or_default());
     match skew > SKEW_MAX {
-        true => Finding::warn(name, format!("file times are {skew:.1?} off"), "set both clocks by NTP: files that seem new are read again each time"),
+        true => Finding::warn(
+            name,
+            format!("file times are {skew:.1?} off"),
+            "set both clocks by NTP: files that seem new are read again each time",
+        ),
         false => Finding::ok(name, "file times agree with the clock"),
     }
 }
@@ -222,10 +304,24 @@ fn write_protection() -> Finding {
 fn watches() -> Finding {
     let name = "inotify";
     let path = "/proc/sys/fs/inotify/max_user_watches";
-    match fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok()) {
-        Some(most) if most < WATCHES_MIN => Finding::warn(name, format!("{most} watches"), format!("sysctl fs.inotify.max_user_watches={}: without, inputs are looked at one by one", WATCHES_MIN * 8)),
+    match fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok())
+    {
+        Some(most) if most < WATCHES_MIN => Finding::warn(
+            name,
+            format!("{most} watches"),
+            format!(
+                "sysctl fs.inotify.max_user_watches={}: without, inputs are looked at one by one",
+                WATCHES_MIN * 8
+            ),
+        ),
         Some(most) => Finding::ok(name, format!("{most} watches")),
-        None => Finding::warn(name, "there is none", "none needed: inputs are looked at one by one"),
+        None => Finding::warn(
+            name,
+            "there is none",
+            "none needed: inputs are looked at one by one",
+        ),
     }
 }
 
@@ -236,11 +332,23 @@ fn leftovers(folder: &Folder) -> Vec<Finding> {
     let absent = matches!(Control::connect(folder), Err(e) if e.code() == Code::DaemonAbsent);
     let stale = sockets.iter().filter(|socket| absent && socket.exists());
     let stale: Vec<_> = stale.map(|socket| socket.display().to_string()).collect();
-    let segments = fs::read_dir(folder.path().join("segments")).into_iter().flatten().flatten();
-    let unfinished = segments.filter(|file| absent && file.path().extension().is_some_and(|e| e == "tmp")).count();
+    let segments = fs::read_dir(folder.path().join("segments"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let unfinished = segments
+        .filter(|file| absent && file.path().extension().is_some_and(|e| e == "tmp"))
+        .count();
     if stale.is_empty() && unfinished == 0 {
         return vec![Finding::ok(name, "none")];
     }
-    let found = format!("{} sockets and {unfinished} unfinished segments of a daemon that was killed", stale.len());
-    vec![Finding::warn(name, found, "none needed: the next daemon removes them at its start")]
+    let found = format!(
+        "{} sockets and {unfinished} unfinished segments of a daemon that was killed",
+        stale.len()
+    );
+    vec![Finding::warn(
+        name,
+        found,
+        "none needed: the next daemon removes them at its start",
+    )]
 }

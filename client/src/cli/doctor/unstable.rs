@@ -66,8 +66,15 @@ fn run(command: &[String], seed: &str) -> Result<Vec<Seen>, String> {
     let report = folder.0.join("identities.json");
     // The interpreter's own options stay before the module.
     let mut own = 0;
-    while arguments.get(own).is_some_and(|a| a.starts_with('-') && a != "-m" && a != "-c") {
-        own += if WITH_VALUE.contains(&&*arguments[own]) { 2 } else { 1 };
+    while arguments
+        .get(own)
+        .is_some_and(|a| a.starts_with('-') && a != "-m" && a != "-c")
+    {
+        own += if WITH_VALUE.contains(&&*arguments[own]) {
+            2
+        } else {
+            1
+        };
     }
     let (options, script) = arguments.split_at(own.min(arguments.len()));
     let status = Command::new(interpreter)
@@ -78,7 +85,8 @@ fn run(command: &[String], seed: &str) -> Result<Vec<Seen>, String> {
         .env("PYTHONHASHSEED", seed)
         .status()
         .map_err(|e| format!("{interpreter}: {e}"))?;
-    let text = fs::read(&report).map_err(|e| format!("{interpreter} ended with {status} and told nothing: {e}"))?;
+    let text =
+        fs::read(&report).map_err(|e| format!("{interpreter} ended with {status} and told nothing: {e}"))?;
     serde_json::from_slice(&text).map_err(|e| format!("what {interpreter} told is not understood: {e}"))
 }
 
@@ -88,7 +96,10 @@ fn differing(one: &Seen, other: &Seen) -> Finding {
     let what = match leaf {
         None => format!("{}: its identity differs", one.name),
         Some(leaf) => {
-            let now = other.leaves.iter().find(|o| o.path == leaf.path && o.kind == leaf.kind);
+            let now = other
+                .leaves
+                .iter()
+                .find(|o| o.path == leaf.path && o.kind == leaf.kind);
             let now = now.map_or("(none)", |now| &*now.shown);
             let values = match leaf.shown.is_empty() && now.is_empty() {
                 true => String::new(),
@@ -107,7 +118,8 @@ struct Temporary(std::path::PathBuf);
 impl Temporary {
     fn new() -> Result<Self, String> {
         let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(|e| e.to_string())?;
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+            .map_err(|e| e.to_string())?;
         let name = format!("prebake-doctor-{:016x}", u64::from_ne_bytes(random));
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
