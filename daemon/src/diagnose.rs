@@ -18,6 +18,12 @@ const DIGESTS_MAX: usize = 3;
 /// That day, in nanoseconds.
 const DAY_NS: i64 = 24 * 3_600_000_000_000;
 
+/// Location and name of an operator.
+type Place = (String, String);
+
+/// What an operator was, and in which collection.
+type Identity = (Digest, Arc<Collection>);
+
 /// Places named.
 const UNSTABLE_MAX: usize = 16;
 
@@ -26,7 +32,7 @@ pub fn diagnose(cache: &Cache, domain: &Domain) -> v1::DiagnoseResponse {
     let now = cache.clock.wall_ns();
     let recent = cache.catalog.all().into_iter();
     let recent = recent.filter(|c| c.domain == *domain && now.saturating_sub(c.origin.made_ns) < DAY_NS);
-    let mut places: BTreeMap<(String, String), Vec<(Digest, Arc<Collection>)>> = BTreeMap::new();
+    let mut places: BTreeMap<Place, Vec<Identity>> = BTreeMap::new();
     for collection in recent {
         for operator in collection.graph.operators() {
             if let (Some(code), false) = (operator.code, operator.location.is_empty()) {
@@ -47,9 +53,7 @@ pub fn diagnose(cache: &Cache, domain: &Domain) -> v1::DiagnoseResponse {
 }
 
 /// A place of the code with too many identities, oldest first.
-fn unstable(
-    ((location, name), seen): ((String, String), Vec<(Digest, Arc<Collection>)>),
-) -> Option<v1::Unstable> {
+fn unstable(((location, name), seen): (Place, Vec<Identity>)) -> Option<v1::Unstable> {
     let digests = seen
         .iter()
         .map(|(digest, _)| digest)

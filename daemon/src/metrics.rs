@@ -78,12 +78,7 @@ impl Metrics {
                 "Elements computed, by reason.",
                 "reason",
             )?,
-            refusals: vec(
-                &r,
-                "prebake_refusals_total",
-                "What was not cached, by code.",
-                "code",
-            )?,
+            refusals: vec(&r, "prebake_refusals_total", "Not cached, by code.", "code")?,
             cpu_saved: counter(
                 &r,
                 "prebake_cpu_seconds_saved_total",

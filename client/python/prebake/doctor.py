@@ -26,7 +26,10 @@ ONE = "--one"
 
 
 def differences(target: str) -> list[str]:
-    """The parts of `module:object` that differ between two processes, in words; raises `RuntimeError` if unknowable."""
+    """The parts of `module:object` that differ between two processes, in words.
+
+    Raises `RuntimeError` if they cannot be known.
+    """
     first, second = (_fresh(target, seed) for seed in SEEDS)
     if first["digest"] == second["digest"]:
         return []
@@ -36,7 +39,9 @@ def differences(target: str) -> list[str]:
         other = known.pop((leaf["kind"], leaf["path"]), None)
         if other is None or other["digest"] != leaf["digest"]:
             shown = other["shown"] if other is not None else "(none)"
-            values = f": {leaf['shown']} in one process, {shown} in the other" if leaf["shown"] or shown else ""
+            values = (
+                f": {leaf['shown']} in one process, {shown} in the other" if leaf["shown"] or shown else ""
+            )
             found.append(f"{leaf['kind']} {leaf['path']} differs{values}")
     found += [f"{kind} {path} is only there sometimes" for kind, path in known]
     return found or [f"{target}: its identity differs"]

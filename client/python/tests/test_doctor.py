@@ -12,13 +12,22 @@ from typing import Any
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 
+Findings = list[dict[str, Any]]
 
-def doctor(daemon: PrivateDaemon, *arguments: str, cwd: Path | None = None) -> tuple[int, list[dict[str, Any]]]:
+
+def doctor(
+    daemon: PrivateDaemon, *arguments: str, cwd: Path | None = None
+) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and findings."""
     done = subprocess.run(
         [str(_bin.path("prebake")), "doctor", "--json", *arguments],
         cwd=cwd,
-        env={**os.environ, "PREBAKE": "on", "PREBAKE_AUTOSTART": "0", "PREBAKE_DIR": str(daemon.folder / "cache")},
+        env={
+            **os.environ,
+            "PREBAKE": "on",
+            "PREBAKE_AUTOSTART": "0",
+            "PREBAKE_DIR": str(daemon.folder / "cache"),
+        },
         capture_output=True,
         text=True,
         timeout=120,
@@ -27,7 +36,7 @@ def doctor(daemon: PrivateDaemon, *arguments: str, cwd: Path | None = None) -> t
     return done.returncode, json.loads(done.stdout.splitlines()[-1])["findings"]
 
 
-def level(found: list[dict[str, Any]], check: str) -> list[str]:
+def level(found: Findings, check: str) -> list[str]:
     return [each["level"] for each in found if each["check"] == check]
 
 
@@ -58,7 +67,9 @@ def test_what_is_wrong_is_told_with_what_to_do(daemon: PrivateDaemon) -> None:
 
 def test_a_folder_on_tmpfs(daemon: PrivateDaemon) -> None:
     done = subprocess.run(
-        [str(_bin.path("prebake")), "--dir", "/dev/shm/prebake-none", "doctor"], capture_output=True, text=True
+        [str(_bin.path("prebake")), "--dir", "/dev/shm/prebake-none", "doctor"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0
     assert "warn  file system  tmpfs" in done.stdout

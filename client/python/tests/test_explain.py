@@ -215,6 +215,13 @@ for i in range(len(dataset)):
 """
 
 
+SHELF = """
+def load(path):
+    with open(path, "rb") as file:
+        return file.read()
+"""
+
+
 def install(site: Path, version: str) -> None:
     """An installed distribution `shelf` of a version."""
     for old in site.glob("shelf-*"):
@@ -225,7 +232,9 @@ def install(site: Path, version: str) -> None:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: shelf\nVersion: {version}\n")
     (info / "RECORD").write_text(f"shelf.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
-    (site / "shelf.py").write_text("def load(path):\n    with open(path, 'rb') as file:\n        return file.read()\n")
+    (site / "shelf.py").write_text(
+        "def load(path):\n    with open(path, 'rb') as file:\n        return file.read()\n"
+    )
 
 
 def test_another_version_of_a_library(place: Place) -> None:
@@ -330,7 +339,8 @@ for transform in (noisy, locked):
         try:
             prebake.fingerprint(transform)
         except prebake.Refused as refused:
-            _job.connection().job.refused(refused.code, refused.reason, f"main.py:{transform.__code__.co_firstlineno}")
+            place = f"main.py:{transform.__code__.co_firstlineno}"
+            _job.connection().job.refused(refused.code, refused.reason, place)
 """
 
 
@@ -379,7 +389,10 @@ def test_targets(place: Place) -> None:
     assert [each["code"] for each in place.explanations("main.py")] == ["M12", "M10"]
     for unknown in ("other.py", "other.py:3", "main.py:1", "ffff", "0"):
         done = place.prebake("explain", unknown)
-        assert (done.returncode, done.stdout.split(":")[0]) == (1, f"nothing is known of {unknown}".split(":")[0])
+        assert (done.returncode, done.stdout.split(":")[0]) == (
+            1,
+            f"nothing is known of {unknown}".split(":")[0],
+        )
 
 
 def test_nothing_to_explain(place: Place) -> None:
@@ -397,12 +410,13 @@ def test_text(place: Place) -> None:
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert lines[0] == "MISS  Repeat  code M12 argument changed"
     assert lines[1].split() == ["why", "Repeat", "size", "3", "->", "4", CALL]
-    assert any(line.startswith("nearest") and line.endswith("stored; 1 of 2 operators equal") for line in lines)
+    assert any(
+        line.startswith("nearest") and line.endswith("stored; 1 of 2 operators equal") for line in lines
+    )
     assert "= files" in lines
     assert f"\u2260 Repeat size 3 -> 4 {CALL}" in lines
     assert any(re.fullmatch(r"recompute +[\d.]+ s of CPU: 3 elements at [\d.]+ ms", line) for line in lines)
     assert lines[-1] == "more       0 other differences"
-
 
 
 def test_the_stored_part_upstream_is_named(place: Place) -> None:
