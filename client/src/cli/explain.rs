@@ -74,27 +74,8 @@ fn text(e: &Explanation) -> String {
     for cause in e.causes.iter().skip(1) {
         line("also", also(cause));
     }
-    if let Some(reuse) = &e.reuse {
-        let share = match reuse.cost_share {
-            share if share > 0.0 => format!(" ({:.0} % of the cost)", share * 100.0),
-            _ => String::new(),
-        };
-        let digest = short(&reuse.subgraph_digest);
-        line(
-            "reuse",
-            format!(
-                "{} from {digest}, {} entries{share}",
-                reuse.pipeline, reuse.entries
-            ),
-        );
-    }
-    if e.elements_missing > 0 {
-        let each = e.cpu_seconds_per_element * 1e3;
-        let whole = human_seconds(e.cpu_seconds_to_recompute);
-        line(
-            "recompute",
-            format!("{whole} of CPU: {} elements at {each:.2} ms", e.elements_missing),
-        );
+    for (name, text) in costs(e) {
+        line(name, text);
     }
     if e.verdict == "miss" {
         let plural = if e.other_differences == 1 { "" } else { "s" };
@@ -109,6 +90,29 @@ fn text(e: &Explanation) -> String {
         &e.pipeline
     };
     format!("{verdict}  {}  {code}{}\n{out}", shown(what), e.title)
+}
+
+/// What is still reused, and what is to be computed again.
+fn costs(e: &Explanation) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(reuse) = &e.reuse {
+        let share = match reuse.cost_share {
+            share if share > 0.0 => format!(" ({:.0} % of the cost)", share * 100.0),
+            _ => String::new(),
+        };
+        let (pipeline, digest, entries) = (&reuse.pipeline, short(&reuse.subgraph_digest), reuse.entries);
+        lines.push((
+            "reuse",
+            format!("{pipeline} from {digest}, {entries} entries{share}"),
+        ));
+    }
+    if e.elements_missing > 0 {
+        let each = e.cpu_seconds_per_element * 1e3;
+        let whole = human_seconds(e.cpu_seconds_to_recompute);
+        let told = format!("{whole} of CPU: {} elements at {each:.2} ms", e.elements_missing);
+        lines.push(("recompute", told));
+    }
+    lines
 }
 
 fn nearest(near: &Nearest) -> String {
