@@ -11,18 +11,21 @@ from typing import Any, NamedTuple
 
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
-from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
+from prebake.functions import CODE_FAMILIES, CODE_HANDLERS, settle
 from prebake.instances import encode
+from prebake.leaves import Leaf
+from prebake.surroundings import surround
 
 HANDLERS.update(CODE_HANDLERS)
 FAMILIES.update({**CODE_FAMILIES, object: encode})
 
 
 class Identity(NamedTuple):
-    """What something is: its digest, and the distributions it relies on with their versions."""
+    """What something is: its digest, the distributions it relies on with their versions, and its named parts."""
 
     digest: bytes
     packages: dict[str, str]
+    leaves: list[Leaf] = []  # noqa: RUF012
 
 
 def fingerprint(value: Any) -> str:
@@ -35,7 +38,15 @@ def identify(value: Any, name: str = "it") -> Identity:
     encoder = Encoder(name)
     encoder.emit("interpreter", (sys.implementation.cache_tag or sys.version).encode())
     try:
+        start = len(encoder.out)
         encoder.value(value)
+        if not encoder.leaves:
+            encoder.leaf(start, value)
     except RecursionError:
         raise Refused(Code.TOO_LARGE, f"{encoder.where()[:200]} is nested too deeply") from None
-    return Identity(digest(CODE_CONTEXT, bytes(encoder.out)), dict(sorted(encoder.packages.items())))
+    settle(encoder)
+    encoder.path = [name]
+    surround(encoder)
+    return Identity(
+        digest(CODE_CONTEXT, encoder.out), dict(sorted(encoder.packages.items())), encoder.leaves
+    )
