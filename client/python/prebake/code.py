@@ -16,6 +16,9 @@ from prebake.instances import encode
 from prebake.leaves import Leaf
 from prebake.surroundings import surround
 
+#: Frames of Python for one value: some eight for each level of nesting.
+FRAMES_MAX = 20_000
+
 HANDLERS.update(CODE_HANDLERS)
 FAMILIES.update({**CODE_FAMILIES, object: encode})
 
@@ -34,7 +37,23 @@ def fingerprint(value: Any) -> str:
 
 
 def identify(value: Any, name: str = "it") -> Identity:
-    """The identity of a value; `name` is what a refusal calls it."""
+    """The identity of a value; `name` is what a refusal calls it. Raises `Refused`, and nothing else."""
+    try:
+        return _identify(value, name)
+    except RecursionError:
+        pass
+    # Rare: a pipeline is some ten levels deep. Frames of Python are not on the machine's stack.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, FRAMES_MAX))
+    try:
+        return _identify(value, name)
+    except RecursionError:
+        raise Refused(Code.TOO_LARGE, f"{name} is nested too deeply") from None
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _identify(value: Any, name: str) -> Identity:
     encoder = Encoder(name)
     encoder.emit("interpreter", (sys.implementation.cache_tag or sys.version).encode())
     try:
@@ -42,11 +61,14 @@ def identify(value: Any, name: str = "it") -> Identity:
         encoder.value(value)
         if not encoder.leaves:
             encoder.leaf(start, value)
-    except RecursionError:
-        raise Refused(Code.TOO_LARGE, f"{encoder.where()[:200]} is nested too deeply") from None
-    settle(encoder)
-    encoder.path = [name]
-    surround(encoder)
-    return Identity(
-        digest(CODE_CONTEXT, encoder.out), dict(sorted(encoder.packages.items())), encoder.leaves
-    )
+        settle(encoder)
+        encoder.path = [name]
+        surround(encoder)
+    except (Refused, RecursionError):
+        raise
+    except Exception as error:
+        # An odd object can raise anything when looked at.
+        said = f"cannot be looked at: {type(error).__name__}: {error}"
+        raise encoder.refuse(Code.OPAQUE, said) from error
+    whole = digest(CODE_CONTEXT, encoder.out)
+    return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves)

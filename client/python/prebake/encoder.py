@@ -27,6 +27,8 @@ LEAF_CONTEXT = "prebake 2026 python leaf v1"
 VALUES_MAX = 4_000_000
 #: Characters of a path in a message.
 WHERE_MAX = 300
+#: Bytes from which what is written of a container is kept for its next mention.
+SHARED_BYTES_MIN = 256
 #: Members from which a container is hashed natively, if it holds nothing but numbers and text.
 PLAIN_MIN = 64
 #: Bytes from which a value is replaced by its digest in the stream, so that an array is not held twice.
@@ -62,6 +64,9 @@ class Encoder:
         self.files: dict[str, bytes | None] = {}
         self._left = VALUES_MAX
         self._quiet = 0
+        #: Mentions of what was written elsewhere, and containers that hold none, by id.
+        self._context = 0
+        self._written: dict[int, tuple[bytes, Any]] = {}
         #: Numbered objects by id; each is kept alive so that its id stays its own.
         self._numbers: dict[int, tuple[int, Any]] = {}
         #: Containers being written, by id.
@@ -80,12 +85,12 @@ class Encoder:
             where = f"{where[:WHERE_MAX // 2]}...{where[-WHERE_MAX // 2:]}"
         return Refused(code, f"{where} {reason}")
 
-    def emit(self, tag: str, data: bytes | memoryview = b"") -> None:
+    def emit(self, tag: str, data: Any = b"") -> None:
         """One part: tag, then its bytes or their digest, both with their lengths."""
         if len(data) > INLINE_BYTES_MAX:
             tag, data = f"{tag} {len(data)}", digest(CODE_CONTEXT, data)
         name = tag.encode()
-        self.out += struct.pack(">BQ", len(name), len(data)) + name + data
+        self.out += struct.pack(">BQ", len(name), len(data)) + name + bytes(data)
 
     def text(self, tag: str, *texts: str) -> None:
         """A part that holds strings; surrogates (undecodable file names) differ from every valid text."""
@@ -139,6 +144,7 @@ class Encoder:
             return
         seen = self._numbers.get(id(value))
         if seen is not None:
+            self._context += 1
             self.emit("seen", str(seen[0]).encode())
             return
         handler = HANDLERS.get(kind) or next(h for base, h in FAMILIES.items() if issubclass(kind, base))
@@ -146,14 +152,21 @@ class Encoder:
 
     def number(self, value: Any) -> None:
         """Numbers an object that is written now, so that later mentions refer to it."""
+        self._context += 1
         self._numbers[id(value)] = (len(self._numbers), value)
 
     def items(self, tag: str, value: Any, members: Iterable[tuple[str, Any]], count: int) -> None:
         """The members of a container, in order. A container inside itself is written as its depth."""
         depth = self.open.get(id(value))
         if depth is not None:
+            self._context += 1
             self.emit("inside", str(depth).encode())
             return
+        written = self._written.get(id(value))
+        if written is not None:
+            self.out += written[0]
+            return
+        start, context = len(self.out), self._context
         self.open[id(value)] = len(self.open)
         self.emit(tag, str(count).encode())
         known, quiet = len(self.leaves), count > MEMBERS_MAX
@@ -165,6 +178,20 @@ class Encoder:
             # A list of numbers is one leaf.
             del self.leaves[known:]
         del self.open[id(value)]
+        if self._context == context and len(self.out) - start >= SHARED_BYTES_MIN:
+            self._share(start, tag, value)
+
+    def _share(self, start: int, tag: str, value: Any) -> None:
+        """Keeps what was written of a container that depends on nothing around it, so that a second mention is free.
+
+        A long one becomes its digest, whether it is mentioned again or not: containers in containers that share
+        parts have more paths than could be written out.
+        """
+        if len(self.out) - start > INLINE_BYTES_MAX:
+            whole = digest(CODE_CONTEXT, self.out[start:])
+            del self.out[start:]
+            self.emit(f"whole {tag}", whole)
+        self._written[id(value)] = (bytes(self.out[start:]), value)
 
     def unordered(self, tag: str, members: Iterable[Any]) -> None:
         """Members in the order of their digests. Each sees only the numbers known before the set."""

@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from prebake import calls, packages, symbols
+from prebake import bytecode, calls, packages, symbols
 from prebake.errors import Code, Refused
 from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
 
@@ -46,11 +46,16 @@ class Scan:
         self.name = function.__code__.co_name
         self.symbols = symbols.of(function.__code__)
         self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
-        self.first = function.__code__.co_varnames[:1]
+        # A method's own object; what it is asked is in the class.
+        holder = function.__qualname__.rpartition(".")[0]
+        self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
 
     def run(self) -> None:
         """Raises `Refused`, or writes what was found into the identity."""
         found = self.symbols
+        hidden = calls.DYNAMIC_ATTRIBUTES & bytecode.references(self.function.__code__).names
+        if hidden:
+            raise self._refuse(Code.DYNAMIC, min(hidden))
         for container, key in found.keyed:
             if not isinstance(container, Name):
                 continue
@@ -61,7 +66,8 @@ class Scan:
                 raise self._refuse(verdict, dotted)
         for call in found.calls:
             self._call(call)
-        for name in found.loaded:
+        iterated = [call.args[0] for call in found.iterators if call.args]
+        for name in (*found.loaded, *(each for each in iterated if isinstance(each, Name))):
             self._loaded(name)
         for target in found.written:
             self._written(target)
@@ -122,8 +128,6 @@ class Scan:
             return
         if not isinstance(callee, Name):
             return
-        if callee.path[-1] in calls.DYNAMIC_ATTRIBUTES:
-            raise self._refuse(Code.DYNAMIC, callee.path[-1])
         dotted = self._canonical(callee)
         if dotted in ("os.environ.get", "os.getenv") and call.args:
             self._variable(call.args[0], callee)
@@ -176,8 +180,6 @@ class Scan:
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
-        if name in calls.DYNAMIC_ATTRIBUTES:
-            raise self._refuse(Code.DYNAMIC, name)
         if name in calls.DRAWING_METHODS and not self._seeded_keyword(call):
             raise self._refuse(Code.RANDOM, f"{name}()", _MARK)
         if name in calls.LISTING_METHODS and not self._is_sorted(call):
@@ -188,7 +190,7 @@ class Scan:
             raise self._refuse(Code.RANDOM, "seed()", _MARK)
         if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
             raise self._refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
-        own = isinstance(of, Parameter) and (of.name,) == self.first
+        own = isinstance(of, Parameter) and (of.name,) == self.own
         if name in calls.SEEDABLE_METHODS and not own and not self._from_seeded(of) and call.args is not None:
             # A list's order is its own business; what is asked to shuffle or sample itself draws.
             if not any(self._is_known(value) for key, value in call.keywords.items() if key in calls.SEEDS):
@@ -259,8 +261,6 @@ class Scan:
     # -- what else is done with names
 
     def _loaded(self, name: Name) -> None:
-        if name.path[-1] in calls.DYNAMIC_ATTRIBUTES:
-            raise self._refuse(Code.DYNAMIC, name.path[-1])
         dotted = self._canonical(name)
         verdict = verdict_of(dotted)
         if dotted in ("random", "numpy.random") or isinstance(verdict, Code):
@@ -301,10 +301,12 @@ class Scan:
                 return
         else:
             return
+        if name in calls.PASSING and (call.sorted or self._is_sorted(call)):
+            return
         for given in call.args or ():
             if isinstance(given, Attribute):
                 self.encoder.ordered.add(given.name)
-            if not self._is_set(given) or name in calls.PASSING and (call.sorted or self._is_sorted(call)):
+            if not self._is_set(given):
                 continue
             raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
 

@@ -100,6 +100,8 @@ def main() -> int:
     arguments.add_argument("--interpreter", default=sys.executable)
     arguments.add_argument("ids", nargs="*")
     asked = arguments.parse_args()
+    # A link to an interpreter is an environment of its own: it is not followed.
+    asked.interpreter = os.path.abspath(asked.interpreter)
     program = str(Path(asked.interpreter).parent / "prebake")
 
     def python(case: dict[str, Any]) -> tuple[str, str]:
