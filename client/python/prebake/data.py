@@ -24,10 +24,16 @@ def encode(encoder: Encoder, value: Any) -> bool:
             handler = _table
     if handler is None:
         handler = next((_EXTENDED[name] for each in cls.__mro__ if (name := each.__qualname__) in _EXTENDED), None)
+    if handler is None and "_modules" in getattr(value, "__dict__", ()) and _is_module(cls):
+        handler = _module
     if handler is None:
         return False
     handler(encoder, value)
     return True
+
+
+def _is_module(cls: type) -> bool:
+    return any((each.__module__, each.__qualname__) == ("torch.nn.modules.module", "Module") for each in cls.__mro__)
 
 
 def _order(strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -65,6 +71,31 @@ def _tensor(encoder: Encoder, value: Any) -> None:
     encoder.member(".order", _order(value.stride()))
     flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     encoder.emit("bytes", flat.view(torch.uint8).numpy() if flat.numel() else b"")
+
+
+def _module(encoder: Encoder, value: Any) -> None:
+    """A torch module by its fields; hooks and tables that are empty are as good as none."""
+    encoder.number(value)
+    encoder.emit("module instance")
+    encoder.member(".__class__", type(value))
+    for name, each in sorted(vars(value).items()):
+        if name in _MODULE_TABLES and not each:
+            continue
+        if name in ("_parameters", "_buffers", "_modules"):
+            for part, held in each.items():
+                encoder.text(name, part)
+                encoder.member(f".{part}", held)
+        else:
+            encoder.text("field", name)
+            encoder.member(f".{name}", each)
+
+
+_MODULE_TABLES = frozenset(
+    "_parameters _buffers _modules _non_persistent_buffers_set _backward_pre_hooks _backward_hooks "
+    "_is_full_backward_hook _forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called "
+    "_forward_pre_hooks _forward_pre_hooks_with_kwargs _state_dict_hooks _state_dict_pre_hooks "
+    "_load_state_dict_pre_hooks _load_state_dict_post_hooks".split()
+)
 
 
 def _table(encoder: Encoder, value: Any) -> None:

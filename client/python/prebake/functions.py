@@ -20,6 +20,7 @@ from typing import Any
 from prebake import bytecode, packages, scan
 from prebake.encoder import Encoder, Handler, Pending
 from prebake.errors import Code
+from prebake.marks import PURE, is_pure
 
 #: Entries of a class that are made by the interpreter or only describe it.
 CLASS_SKIPPED = frozenset(
@@ -40,6 +41,7 @@ CLASS_SKIPPED = frozenset(
         "__annotate_func__",
         "__annotations_cache__",
         "__dataclass_params__",
+        PURE,
     ]
 )
 #: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
@@ -47,6 +49,13 @@ HEAP_TYPE = 1 << 9
 
 
 def _function(encoder: Encoder, function: types.FunctionType) -> None:
+    vouched = is_pure(function)
+    encoder.trusted += vouched
+    _described(encoder, function)
+    encoder.trusted -= vouched
+
+
+def _described(encoder: Encoder, function: types.FunctionType) -> None:
     code = function.__code__
     module = function.__globals__.get("__name__", "")
     owner = packages.owner(module) if _is_of(code, module) else None
@@ -62,7 +71,7 @@ def _function(encoder: Encoder, function: types.FunctionType) -> None:
         _globals(encoder, function)
         for name, value in sorted(vars(function).items()):
             # `functools.wraps` leaves the wrapped function here, where nothing but introspection looks.
-            if name != "__wrapped__":
+            if name not in ("__wrapped__", PURE):
                 encoder.text("attribute", name)
                 encoder.member(f".{name}", value)
     else:
@@ -107,6 +116,10 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     """The globals that a function refers to, by value."""
     used = bytecode.references(function.__code__)
     encoder.names |= used.names
+    if encoder.trusted:
+        encoder.attempt(scan.Scan(encoder, function).run)
+        _named_globals(encoder, function, used)
+        return
     written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
     if written:
         raise encoder.refuse(
@@ -114,6 +127,10 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
             f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
         )
     scan.Scan(encoder, function).run()
+    _named_globals(encoder, function, used)
+
+
+def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecode.References) -> None:
     namespace, builtins = function.__globals__, vars(sys.modules["builtins"])
     for name in sorted(used.globals):
         encoder.text("global", name)

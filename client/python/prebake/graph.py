@@ -20,6 +20,8 @@ from prebake.code import Identity, identify
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
+#: Whether operators carry their named parts. Off until the daemon's graph message has a field for them.
+LEAVES = False
 #: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
 TEXT_MAX = 200
 LIST_MAX = 16
@@ -77,7 +79,23 @@ def _operator(identifier: str, transform: Callable[..., Any], identity: Identity
         "codeDigest": base64.b64encode(identity.digest).decode(),
         "determinism": {"deterministic": True},
         "location": _location(transform),
+        **(_leaves(identity) if LEAVES else {}),
     }
+
+
+def _leaves(identity: Identity) -> Json:
+    """The named parts of an operator, for explanations; no part of a digest."""
+    named = [
+        {
+            "path": leaf.path.encode("utf-8", "replace").decode(),
+            "kind": leaf.kind,
+            "digest": base64.b64encode(leaf.digest).decode(),
+            "shown": leaf.shown.encode("utf-8", "replace").decode(),
+            "location": leaf.location,
+        }
+        for leaf in identity.leaves
+    ]
+    return {"leaves": named}
 
 
 def _bare(transform: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from prebake import data, packages
 from prebake.encoder import ENVIRONMENT, Encoder
 from prebake.errors import Code
-from prebake.marks import is_random
+from prebake.marks import Pure, is_pure, is_random
 from prebake.scan import hashes_vary
 
 #: Random generators by class: their state changes as they are used.
@@ -42,6 +42,19 @@ def encode(encoder: Encoder, value: Any) -> None:
     cls = type(value)
     if cls is object:
         raise encoder.refuse(Code.OPAQUE, "is a bare object(), which equals nothing but itself")
+    if is_pure(value):
+        encoder.trusted += 1
+        if cls is Pure:
+            encoder.value(value.function)
+        else:
+            _encode(encoder, value)
+        encoder.trusted -= 1
+        return
+    _encode(encoder, value)
+
+
+def _encode(encoder: Encoder, value: Any) -> None:
+    cls = type(value)
     if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES or is_random(value):
         raise encoder.refuse(
             Code.RANDOM, f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
@@ -58,7 +71,7 @@ def encode(encoder: Encoder, value: Any) -> None:
         return
     if hasattr(cls, "__next__") and packages.owner(cls.__module__) is not None:
         raise encoder.refuse(
-            Code.CARRIES_STATE, f"is a {cls.__qualname__}: what it yields depends on what was taken before"
+            Code.OPAQUE, f"is a {cls.__qualname__}: what it yields depends on what was taken before"
         )
     if isinstance(value, enum.Enum):
         encoder.text("enum", value.name)
@@ -75,7 +88,7 @@ def _instance(encoder: Encoder, value: Any) -> None:
     cls = type(value)
     content = next((base for base in _CONTENTS if isinstance(value, base)), None)
     installed = packages.owner(cls.__module__) is not None
-    if content is None and (_hides_state(cls) or installed and _says_its_state(cls)):
+    if content is None and (hides_state(cls) or installed and _says_its_state(cls)):
         _taken_apart(encoder, value)
         return
     if not installed and _says_its_state(cls):
@@ -107,7 +120,7 @@ def _fields(value: Any) -> dict[str, Any]:
     return fields
 
 
-def _hides_state(cls: type) -> bool:
+def hides_state(cls: type) -> bool:
     """Whether instances hold more bytes than the fields Python can see."""
     seen = _HEADER + _FIELD * (cls.__dictoffset__ > 0) + _FIELD * (cls.__weakrefoffset__ > 0)
     for each in cls.__mro__:

@@ -39,6 +39,8 @@ def shown(value: Any, deep: int = 2) -> str:
     kind = type(value)
     if kind in (str, bytes):
         text = repr(value[:SHOWN_MAX])
+    elif issubclass(kind, type):
+        text = f"{value.__module__}.{value.__qualname__}"
     elif kind is int and value.bit_length() > 4 * SHOWN_MAX:
         return ""
     elif kind in _SIMPLE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from prebake import calls, packages
+from prebake import calls, classes, packages
 from prebake.encoder import Encoder
 
 #: Flags of a process that change what installed code yields: distribution, module, attributes, value if unloaded.
@@ -17,7 +17,7 @@ FLAGS: tuple[tuple[str, str, str, Any], ...] = (
 
 def surround(encoder: Encoder) -> None:
     """Writes them, and a leaf for each."""
-    encoder.emit("tables", str(calls.VERSION).encode())
+    encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
     for owner in sorted(packages.required(encoder.packages)):
         encoder.packages.setdefault(owner.name, owner.version)
     for name, version in sorted(encoder.packages.items()):
@@ -27,12 +27,19 @@ def surround(encoder: Encoder) -> None:
     for path, content in sorted(encoder.files.items()):
         # Where the file lies does not count, only what it holds; its name is in the code.
         _named(encoder, "environment", f"[file] {path}", content)
-    for distribution, module, attribute, unloaded in FLAGS:
+    for (distribution, module, attribute, _), value in zip(FLAGS, flags(), strict=True):
         if distribution in encoder.packages:
-            loaded = sys.modules.get(module)
-            value = unloaded if loaded is None else getattr(loaded, attribute, unloaded)
-            shown = str(value() if callable(value) else value)
-            _named(encoder, "environment", f"[process] {module}.{attribute}", shown)
+            _named(encoder, "environment", f"[process] {module}.{attribute}", value)
+
+
+def flags() -> tuple[str, ...]:
+    """The flags' values now. Those of modules that are not loaded are as they will be."""
+    found = []
+    for _, module, attribute, unloaded in FLAGS:
+        loaded = sys.modules.get(module)
+        value = unloaded if loaded is None else getattr(loaded, attribute, unloaded)
+        found.append(str(value() if callable(value) else value))
+    return tuple(found)
 
 
 def _named(encoder: Encoder, kind: str, name: str, value: Any) -> None:

@@ -46,6 +46,10 @@ TEXT = ("tokenize", "token", "text", "bpe", "lower", "vocab")
 AUDIO = ("resample", "mel", "mfcc", "spectrogram", "audio", "wav", "flac")
 #: Of the surroundings themselves, what every operator's result may depend on.
 RUNTIME = frozenset({"python", "platform", "os", "cuda", "driver", "libc"})
+#: Other words for what `fingerprint/src/rules.rs` leaves out, and what is only said about an operator.
+WORKERS = ("num_proc", "num_threads", "threads", "workers", "max_workers", "n_jobs", "num_workers", "num_parallel_calls")
+REMARKS = ("name", "label", "desc", "description", "progress", "verbose", "log_level", "writer_batch_size", "comment")
+PREFETCHED = ("buffer", "size", "count", "depth", "n")
 
 
 class Refused(Exception):
@@ -104,6 +108,13 @@ def _is(node: Json, words: tuple[str, ...]) -> bool:
 
 def _operator(name: str, node: Json, side: Json, only: str | None) -> Json:
     attributes, environment, files = dict(node["attrs"]), side.get("env", {}), side.get("files", {})
+    if _is_plain(node):
+        for word in (*WORKERS, *REMARKS):
+            attributes.pop(word, None)
+        if node["op"] == "prefetch":
+            for word in PREFETCHED:
+                if word in attributes:
+                    attributes["buffer_size"] = attributes.pop(word)
     version = attributes.pop("version", "")
     if not isinstance(version, str):
         attributes["version"], version = version, ""
@@ -121,6 +132,11 @@ def _operator(name: str, node: Json, side: Json, only: str | None) -> Json:
         operator["params"] = {key: _value(value) for key, value in params.items()}
         operator["inputs"] = [{"operator": source, "port": port} for source, port in node["in"]]
     return operator | {"after": list(node.get("ctl", []))}
+
+
+def _is_plain(node: Json) -> bool:
+    """Whether an operator's attributes mean what their names say: it holds no code, and draws nothing."""
+    return not _is(node, OPAQUE) and not _is(node, RANDOM)
 
 
 def _determinism(node: Json, attributes: Json, environment: Json) -> Json:
