@@ -18,4 +18,14 @@ from prebake.errors import PrebakeWarning, Refused
 from prebake.marks import pure, random, register
 from prebake.wrap import Dataset, wrap
 
-__all__ = ["Dataset", "PrebakeWarning", "Refused", "cached", "fingerprint", "pure", "random", "register", "wrap"]
+__all__ = [
+    "Dataset",
+    "PrebakeWarning",
+    "Refused",
+    "cached",
+    "fingerprint",
+    "pure",
+    "random",
+    "register",
+    "wrap",
+]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-#: Flags that say how code was written: `CO_NESTED`, and `CO_HAS_DOCSTRING` (3.13), as the docstring itself is left
-#: out too.
+#: Flags that say how code was written: `CO_NESTED`, and `CO_HAS_DOCSTRING` (3.13), as the docstring itself
+#: is left out too.
 SPELLING_FLAGS = 0x10 | 0x4000000
 
 #: Code objects whose analysis is kept: pipelines are described again at each epoch.

@@ -1,8 +1,8 @@
 """Which classes of well-known packages draw random numbers: a table, by package and name.
 
-Names and base classes alone do not tell (torchvision's `AugMix` is marked by neither), so that every class counts
-by its entry; what stands in no table is `unknown`. Drawing counts as random even where the output is fixed: leaving
-out the draw would change what follows.
+Names and base classes alone do not tell (torchvision's `AugMix` is marked by neither), so that every
+class counts by its entry; what stands in no table is `unknown`. Drawing counts as random even where the
+output is fixed: leaving out the draw would change what follows.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ def _all(verdict: str, names: str) -> dict[str, str]:
 _TORCHVISION = (
     _all(
         RANDOM,
-        "AugMix AutoAugment ColorJitter CutMix ElasticTransform GaussianBlur GaussianNoise JPEG MixUp RandAugment "
-        "RandomAdjustSharpness RandomAffine RandomApply RandomAutocontrast RandomChannelPermutation RandomChoice "
-        "RandomCrop RandomEqualize RandomErasing RandomGrayscale RandomHorizontalFlip RandomInvert RandomIoUCrop "
-        "RandomOrder RandomPerspective RandomPhotometricDistort RandomPosterize RandomResize RandomResizedCrop "
-        "RandomRotation RandomShortestSize RandomSizedCrop RandomSolarize RandomVerticalFlip RandomZoomOut "
-        "ScaleJitter TrivialAugmentWide",
+        "AugMix AutoAugment ColorJitter CutMix ElasticTransform GaussianBlur GaussianNoise JPEG MixUp "
+        "RandAugment RandomAdjustSharpness RandomAffine RandomApply RandomAutocontrast "
+        "RandomChannelPermutation RandomChoice RandomCrop RandomEqualize RandomErasing "
+        "RandomGrayscale RandomHorizontalFlip RandomInvert RandomIoUCrop RandomOrder "
+        "RandomPerspective RandomPhotometricDistort RandomPosterize RandomResize RandomResizedCrop "
+        "RandomRotation RandomShortestSize RandomSizedCrop RandomSolarize RandomVerticalFlip "
+        "RandomZoomOut ScaleJitter TrivialAugmentWide",
     )
     | _all(
         DETERMINISTIC,
-        "CenterCrop ClampBoundingBoxes ClampKeyPoints ConvertBoundingBoxFormat ConvertImageDtype FiveCrop "
-        "Grayscale Identity LinearTransformation Normalize PILToTensor Pad RGB Resize SanitizeBoundingBoxes "
-        "SanitizeKeyPoints Scale SetClampingMode TenCrop ToDtype ToImage ToPILImage ToPureTensor ToTensor "
-        "UniformTemporalSubsample ImageClassification ObjectDetection OpticalFlow SemanticSegmentation "
-        "StereoMatching VideoClassification",
+        "CenterCrop ClampBoundingBoxes ClampKeyPoints ConvertBoundingBoxFormat ConvertImageDtype "
+        "FiveCrop Grayscale Identity LinearTransformation Normalize PILToTensor Pad RGB Resize "
+        "SanitizeBoundingBoxes SanitizeKeyPoints Scale SetClampingMode TenCrop ToDtype ToImage "
+        "ToPILImage ToPureTensor ToTensor UniformTemporalSubsample ImageClassification "
+        "ObjectDetection OpticalFlow SemanticSegmentation StereoMatching VideoClassification",
     )
     | _all(CONTAINER, "Compose")
     | _all(OPAQUE, "Lambda")
@@ -43,17 +44,20 @@ _TORCHVISION = (
 CLASSES: dict[str, dict[str, str]] = {
     "torchvision.transforms": _TORCHVISION,
     "torch.nn": _all(
-        RANDOM, "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout RReLU FractionalMaxPool2d"
+        RANDOM,
+        "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout RReLU FractionalMaxPool2d",
     )
     | _all(CONTAINER, "Sequential")
     | {"*": DETERMINISTIC},
-    "torchaudio.transforms": _all(RANDOM, "TimeMasking FrequencyMasking SpecAugment SpeedPerturbation GriffinLim")
+    "torchaudio.transforms": _all(
+        RANDOM, "TimeMasking FrequencyMasking SpecAugment SpeedPerturbation GriffinLim"
+    )
     | {"*": DETERMINISTIC},
     "albumentations": _all(
         DETERMINISTIC,
-        "AutoContrast CenterCrop Crop FromFloat HorizontalFlip InvertImg LetterBox LongestMaxSize NoOp Normalize Pad "
-        "PadIfNeeded Resize SmallestMaxSize TimeReverse ToFloat ToGray ToRGB ToSepia ToTensor3D ToTensorV2 Transpose "
-        "VerticalFlip",
+        "AutoContrast CenterCrop Crop FromFloat HorizontalFlip InvertImg LetterBox LongestMaxSize "
+        "NoOp Normalize Pad PadIfNeeded Resize SmallestMaxSize TimeReverse ToFloat ToGray ToRGB "
+        "ToSepia ToTensor3D ToTensorV2 Transpose VerticalFlip",
     )
     | _all(CONTAINER, "Compose Sequential")
     | _all(OPAQUE, "Lambda")
@@ -63,32 +67,38 @@ CLASSES: dict[str, dict[str, str]] = {
     "monai.transforms": _all(CONTAINER, "Compose") | _all(OPAQUE, "Lambda Lambdad") | {"*": DETERMINISTIC},
     "kornia.augmentation": {"*": RANDOM},
     "kornia": {"*": DETERMINISTIC},
-    "torchio": _all(CONTAINER, "Compose") | _all(OPAQUE, "Lambda") | _all(RANDOM, "OneOf") | {"*": DETERMINISTIC},
+    "torchio": _all(CONTAINER, "Compose")
+    | _all(OPAQUE, "Lambda")
+    | _all(RANDOM, "OneOf")
+    | {"*": DETERMINISTIC},
     "keras": _all(
         RANDOM,
-        "Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D AlphaDropout GaussianDropout GaussianNoise "
-        "ActivityRegularization RandomBrightness RandomContrast RandomCrop RandomFlip RandomHeight RandomRotation "
-        "RandomTranslation RandomWidth RandomZoom RandomHue RandomSaturation RandomSharpness RandomShear "
-        "RandomGrayscale RandomInvert RandomPerspective RandomPosterization RandomErasing RandomElasticTransform "
-        "RandomColorDegeneration RandomColorJitter RandomGaussianBlur RandAugment AugMix AutoContrast CutMix MixUp "
-        "Pipeline RandomApply RandomChoice Solarization",
+        "Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D AlphaDropout GaussianDropout "
+        "GaussianNoise ActivityRegularization RandomBrightness RandomContrast RandomCrop RandomFlip "
+        "RandomHeight RandomRotation RandomTranslation RandomWidth RandomZoom RandomHue "
+        "RandomSaturation RandomSharpness RandomShear RandomGrayscale RandomInvert RandomPerspective "
+        "RandomPosterization RandomErasing RandomElasticTransform RandomColorDegeneration "
+        "RandomColorJitter RandomGaussianBlur RandAugment AugMix AutoContrast CutMix MixUp Pipeline "
+        "RandomApply RandomChoice Solarization",
     )
     | _all(
         DETERMINISTIC,
-        "Rescaling Resizing CenterCrop Normalization Discretization CategoryEncoding StringLookup IntegerLookup "
-        "TextVectorization Hashing HashedCrossing Equalization MelSpectrogram STFTSpectrogram MaxNumBoundingBoxes",
+        "Rescaling Resizing CenterCrop Normalization Discretization CategoryEncoding StringLookup "
+        "IntegerLookup TextVectorization Hashing HashedCrossing Equalization MelSpectrogram "
+        "STFTSpectrogram MaxNumBoundingBoxes",
     ),
     "transformers": _all(
         RANDOM,
-        "DataCollatorForLanguageModeling DataCollatorForWholeWordMask DataCollatorForPermutationLanguageModeling "
-        "DataCollatorForSOP",
+        "DataCollatorForLanguageModeling DataCollatorForWholeWordMask "
+        "DataCollatorForPermutationLanguageModeling DataCollatorForSOP",
     )
     | {"*": DETERMINISTIC},
     "tokenizers": {"*": DETERMINISTIC},
     "timm.data": _all(
         RANDOM,
-        "RandomResizedCropAndInterpolation RandomCropOrPad RandomPad RandAugment AutoAugment AugMixAugment "
-        "AugmentOp RandomErasing Mixup FastCollateMixup RandomPatchDropout PatchRandomErasing",
+        "RandomResizedCropAndInterpolation RandomCropOrPad RandomPad RandAugment AutoAugment "
+        "AugMixAugment AugmentOp RandomErasing Mixup FastCollateMixup RandomPatchDropout "
+        "PatchRandomErasing",
     )
     | _all(DETERMINISTIC, "ToNumpy ToTensor MaybeToTensor MaybePILToTensor CenterCropOrPad TrimBorder")
     | _all(OPAQUE, "ResizeKeepRatio"),
@@ -118,4 +128,15 @@ DRAWS: tuple[tuple[str, str, str], ...] = (
 )
 
 #: Packages whose unlisted classes are random if their names say so; else they are unknown.
-WORDS = ("Random", "Rand", "Jitter", "AugMix", "AutoAugment", "Elastic", "Noise", "Dropout", "Mixup", "CutMix")
+WORDS = (
+    "Random",
+    "Rand",
+    "Jitter",
+    "AugMix",
+    "AutoAugment",
+    "Elastic",
+    "Noise",
+    "Dropout",
+    "Mixup",
+    "CutMix",
+)

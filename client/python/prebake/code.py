@@ -13,7 +13,7 @@ from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
 from prebake.functions import CODE_FAMILIES, CODE_HANDLERS, settle
 from prebake.instances import encode
-from prebake.leaves import Leaf
+from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
 from prebake.surroundings import surround
 
 #: Frames of Python for one value: some eight for each level of nesting.
@@ -24,7 +24,9 @@ FAMILIES.update({**CODE_FAMILIES, object: encode})
 
 
 class Identity(NamedTuple):
-    """What something is: its digest, the distributions it relies on with their versions, and its named parts."""
+    """What something is: its digest, the distributions it relies on with their versions, and its named
+    parts.
+    """
 
     digest: bytes
     packages: dict[str, str]
@@ -71,4 +73,7 @@ def _identify(value: Any, name: str) -> Identity:
         said = f"cannot be looked at: {type(error).__name__}: {error}"
         raise encoder.refuse(Code.OPAQUE, said) from error
     whole = digest(CODE_CONTEXT, encoder.out)
+    if len(encoder.leaves) >= LEAVES_MAX:
+        # One leaf stands for the rest.
+        encoder.leaves[-1] = Leaf("...", "argument", whole[:LEAF_DIGEST_BYTES])
     return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves)

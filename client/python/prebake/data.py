@@ -1,7 +1,8 @@
 """Fingerprints of data by content: arrays, tensors, tables, tokenizers, files that objects stand for.
 
-Handlers go by the full name of an object's class, or of one that it extends, so that no package is imported here.
-Everything else of these packages is known by its fields or taken apart like any object (`instances`).
+Handlers go by the full name of an object's class, or of one that it extends, so that no package is
+imported here. Everything else of these packages is known by its fields or taken apart like any object
+(`instances`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from prebake.calls import words
 from prebake.encoder import Encoder, content
 from prebake.errors import Code
 
@@ -19,11 +21,12 @@ def encode(encoder: Encoder, value: Any) -> bool:
     """Writes a data value; whether it is one."""
     cls = type(value)
     handler = _EXACT.get(f"{cls.__module__}.{cls.__qualname__}")
+    if handler is None and _is_arrow_array(cls):
+        handler = _table
     if handler is None:
-        if cls.__module__ == "pyarrow.lib" and any(each.__qualname__ == "Array" for each in cls.__mro__):
-            handler = _table
-    if handler is None:
-        handler = next((_EXTENDED[name] for each in cls.__mro__ if (name := each.__qualname__) in _EXTENDED), None)
+        handler = next(
+            (_EXTENDED[name] for each in cls.__mro__ if (name := each.__qualname__) in _EXTENDED), None
+        )
     if handler is None and "_modules" in getattr(value, "__dict__", ()) and _is_module(cls):
         handler = _module
     if handler is None:
@@ -32,8 +35,14 @@ def encode(encoder: Encoder, value: Any) -> bool:
     return True
 
 
+def _is_arrow_array(cls: type) -> bool:
+    return cls.__module__ == "pyarrow.lib" and any(each.__qualname__ == "Array" for each in cls.__mro__)
+
+
 def _is_module(cls: type) -> bool:
-    return any((each.__module__, each.__qualname__) == ("torch.nn.modules.module", "Module") for each in cls.__mro__)
+    return any(
+        (each.__module__, each.__qualname__) == ("torch.nn.modules.module", "Module") for each in cls.__mro__
+    )
 
 
 def _order(strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,11 +99,11 @@ def _module(encoder: Encoder, value: Any) -> None:
             encoder.member(f".{name}", each)
 
 
-_MODULE_TABLES = frozenset(
+_MODULE_TABLES = words(
     "_parameters _buffers _modules _non_persistent_buffers_set _backward_pre_hooks _backward_hooks "
     "_is_full_backward_hook _forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called "
-    "_forward_pre_hooks _forward_pre_hooks_with_kwargs _state_dict_hooks _state_dict_pre_hooks "
-    "_load_state_dict_pre_hooks _load_state_dict_post_hooks".split()
+    "_forward_pre_hooks _forward_pre_hooks_with_kwargs _state_dict_hooks _state_dict_pre_hooks"
+    "_load_state_dict_pre_hooks _load_state_dict_post_hooks"
 )
 
 
@@ -122,17 +131,21 @@ def _tokenizer(encoder: Encoder, value: Any, dropped: tuple[str, ...] = ()) -> N
     if (state.get("model") or {}).get("dropout"):
         raise encoder.refuse(Code.RANDOM, "is a tokenizer with dropout, which draws random numbers")
     encoder.member(".__class__", type(value))
+    start = len(encoder.out)
     encoder.emit("tokenizer", json.dumps({k: v for k, v in state.items() if k not in dropped}).encode())
+    encoder.leaf(start)
 
 
 #: Fields of a tokenizer that its calls change, or that only say where it is from.
-_CALLED = frozenset(
-    "_tokenizer deprecation_warnings _in_target_context_manager init_inputs name_or_path _processor_class".split()
+_CALLED = words(
+    "_tokenizer deprecation_warnings _in_target_context_manager init_inputs name_or_path _processor_class"
 )
 
 
 def _pretrained(encoder: Encoder, value: Any) -> None:
-    """A fast tokenizer: each call sets padding and truncation anew, so that they are no part of what it is."""
+    """A fast tokenizer: each call sets padding and truncation anew, so that they are no part of what it
+    is.
+    """
     encoder.emit("pretrained tokenizer")
     encoder.number(value)
     encoder.member(".__class__", type(value))
@@ -167,6 +180,19 @@ def _lmdb(encoder: Encoder, value: Any) -> None:
     _stored(encoder, f"{path}/data.mdb" if value.flags().get("subdir", True) else path)
 
 
+def _without_generator(encoder: Encoder, value: Any) -> None:
+    """MONAI's containers hold a generator for the random transforms among theirs; without these it draws
+    nothing.
+    """
+    encoder.number(value)
+    encoder.emit("monai")
+    encoder.member(".__class__", type(value))
+    for name, each in sorted(vars(value).items()):
+        if name != "R":
+            encoder.text("field", name)
+            encoder.member(f".{name}", each)
+
+
 Handler = Callable[[Encoder, Any], None]
 _EXACT: dict[str, Handler] = {
     "numpy.ndarray": _array,
@@ -187,5 +213,6 @@ _EXACT: dict[str, Handler] = {
 #: By the bare name of a class among those that it extends.
 _EXTENDED: dict[str, Handler] = {
     "PreTrainedTokenizerFast": _pretrained,
+    "TokenizersBackend": _pretrained,
+    "Randomizable": _without_generator,
 }
-

@@ -18,7 +18,7 @@ from prebake import packages
 from prebake._job import native
 from prebake.errors import Code, Refused
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
-from prebake.scan import HOMES, verdict_of
+from prebake.scan import public, verdict_of
 
 CODE_CONTEXT = "prebake 2026 python code v2"
 LEAF_CONTEXT = "prebake 2026 python leaf v1"
@@ -59,6 +59,8 @@ class Encoder:
         self.pending: list[Pending] = []
         #: Classes that code itself may make instances of, by id.
         self.constructed: set[int] = set()
+        #: Whether code asks its own objects for attributes by computed names.
+        self.computed = False
         #: Environment variables and files whose content counts.
         self.variables: dict[str, str | None] = {}
         self.files: dict[str, bytes | None] = {}
@@ -84,7 +86,7 @@ class Encoder:
     def refuse(self, code: Code, reason: str) -> Refused:
         where = self.where()
         if len(where) > WHERE_MAX:
-            where = f"{where[:WHERE_MAX // 2]}...{where[-WHERE_MAX // 2:]}"
+            where = f"{where[: WHERE_MAX // 2]}...{where[-WHERE_MAX // 2 :]}"
         return Refused(code, f"{where} {reason}")
 
     def emit(self, tag: str, data: Any = b"") -> None:
@@ -114,13 +116,14 @@ class Encoder:
         self.kind = outer
         self.path.pop()
 
-    def leaf(self, start: int, value: Any = None, kind: str = "", location: str = "") -> None:
-        """Names what was written from a place on. Beyond the bound, one leaf stands for the rest."""
+    def leaf(self, start: int, value: Any = object, kind: str = "", location: str = "") -> None:
+        """Names what was written from a place on, up to the bound."""
         if self._quiet or len(self.leaves) >= LEAVES_MAX:
             return
         path = "".join(self.path[1:]).strip().lstrip(".") or "itself"
+        text = "" if value is object else shown(value)
         digest_of = digest(LEAF_CONTEXT, bytes(self.out[start:]))[:LEAF_DIGEST_BYTES]
-        self.leaves.append(Leaf(path[:WHERE_MAX], kind or self.kind, digest_of, shown(value), location))
+        self.leaves.append(Leaf(path[:WHERE_MAX], kind or self.kind, digest_of, text, location))
 
     def variable(self, name: str) -> None:
         """An environment variable that code reads by its name: its value counts."""
@@ -184,9 +187,9 @@ class Encoder:
             self._share(start, tag, value)
 
     def _share(self, start: int, tag: str, value: Any) -> None:
-        """Keeps what was written of a container that depends on nothing around it, so that a second mention is free.
+        """Keeps what was written of a container that depends on nothing around it, for its next mention.
 
-        A long one becomes its digest, whether it is mentioned again or not: containers in containers that share
+        A long one becomes its digest, mentioned again or not: containers in containers that share
         parts have more paths than could be written out.
         """
         if len(self.out) - start > INLINE_BYTES_MAX:
@@ -216,7 +219,14 @@ class Encoder:
 
     def attempt(self, write: Callable[[], None]) -> Refused | None:
         """Writes something, or nothing of it and returns why it is refused."""
-        before = (len(self.out), len(self._numbers), len(self.path), len(self.leaves), self.kind, dict(self.open))
+        before = (
+            len(self.out),
+            len(self._numbers),
+            len(self.path),
+            len(self.leaves),
+            self.kind,
+            dict(self.open),
+        )
         trusted = self.trusted
         try:
             write()
@@ -233,9 +243,11 @@ class Encoder:
     def named(self, owner: packages.Owner, module: str, qualname: str) -> None:
         """Installed code: fully known by its name and its distribution's version."""
         if qualname:
-            verdict = verdict_of(f"{HOMES.get(module, module)}.{qualname}")
+            verdict = verdict_of(f"{public(module)}.{qualname}")
             if isinstance(verdict, Code) and not self.trusted:
-                raise self.refuse(verdict, f"uses {module}.{qualname}, which is no function of its arguments alone")
+                raise self.refuse(
+                    verdict, f"uses {module}.{qualname}, which is no function of its arguments alone"
+                )
         self.packages[owner.name] = owner.version
         self.text("installed", owner.name, owner.version, module, qualname)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import bytecode, packages, scan
+from prebake.calls import words
 from prebake.encoder import Encoder, Handler, Pending
 from prebake.errors import Code
 from prebake.marks import PURE, is_pure
@@ -190,7 +191,10 @@ def _patched(encoder: Encoder, module: types.ModuleType, used: bytecode.Referenc
     """Functions of the user's own that stand in an installed module: the version does not know them."""
     for attribute in sorted(used.names & vars(module).keys()):
         value = vars(module)[attribute]
-        if type(value) is types.FunctionType and packages.owner(value.__globals__.get("__name__", "")) is None:
+        if (
+            type(value) is types.FunctionType
+            and packages.owner(value.__globals__.get("__name__", "")) is None
+        ):
             encoder.text("patched", attribute)
             encoder.member(f".{attribute}", value)
 
@@ -253,7 +257,9 @@ def _class(encoder: Encoder, cls: type) -> None:
 
 def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
     """An entry of a class. A method that must be refused counts only if something calls it."""
-    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
+    function = (
+        getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
+    )
     if type(function) is not types.FunctionType:
         encoder.member(f".{name}", value)
         return
@@ -268,9 +274,10 @@ def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
 
 #: Methods that nothing calls while items are computed, unless code makes or copies instances.
 _MAKING = frozenset({"__init__", "__new__", "__post_init__"})
-_IDLE = frozenset(
-    "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ __deepcopy__ "
-    "__init_subclass__ __sizeof__ __dir__".split()
+_IDLE = words(
+    "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ "
+    "__deepcopy__"
+    "__init_subclass__ __sizeof__ __dir__"
 )
 
 
@@ -292,7 +299,7 @@ def _is_called(encoder: Encoder, each: Pending) -> bool:
         each.name in vars(base) and base is not object and packages.owner(base.__module__) is not None
         for base in each.cls.__mro__[1:]
     )
-    return inherited or each.name in encoder.names
+    return inherited or encoder.computed or each.name in encoder.names
 
 
 def _method(encoder: Encoder, method: types.MethodType) -> None:
@@ -304,6 +311,10 @@ def _method(encoder: Encoder, method: types.MethodType) -> None:
 
 def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
     bound = function.__self__
+    if scan.covers(function) and not encoder.trusted:
+        raise encoder.refuse(
+            Code.RANDOM, f"is {function.__name__}, which is no function of its arguments alone"
+        )
     if bound is not None and not isinstance(bound, types.ModuleType):
         encoder.text("bound builtin", function.__name__)
         encoder.member(".__self__", bound)

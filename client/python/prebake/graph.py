@@ -17,6 +17,7 @@ from typing import Any
 
 from prebake import bytecode, packages
 from prebake.code import Identity, identify
+from prebake.marks import Pure
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
@@ -100,8 +101,8 @@ def _leaves(identity: Identity) -> Json:
 
 def _bare(transform: Any) -> Any:
     """The function or class behind a partial, a method or an instance."""
-    while isinstance(transform, functools.partial):
-        transform = transform.func
+    while isinstance(transform, (functools.partial, Pure)):
+        transform = transform.function if isinstance(transform, Pure) else transform.func
     if isinstance(transform, types.MethodType):
         return transform.__func__
     return transform if hasattr(transform, "__qualname__") else type(transform)

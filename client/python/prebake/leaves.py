@@ -48,7 +48,9 @@ def shown(value: Any, deep: int = 2) -> str:
     elif kind in _CONTAINERS and len(value) <= MEMBERS_MAX and deep:
         members = [shown(member, deep - 1) for member in value]
         if kind is dict:
-            members = [f"{key}: {shown(each, deep - 1)}" for key, each in zip(members, value.values(), strict=True)]
+            members = [
+                f"{key}: {shown(each, deep - 1)}" for key, each in zip(members, value.values(), strict=True)
+            ]
         elif kind in (set, frozenset):
             members.sort()
         if not all(members):

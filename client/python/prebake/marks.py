@@ -1,4 +1,4 @@
-"""Which transforms are random: those the user marks, those that tables know, and those whose code shows it."""
+"""Which transforms are random: those the user marks, those that tables know, and those whose code shows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def random(function: Callable[..., Any]) -> Random:
 def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     """Marks a function, class or transform as depending on nothing but its arguments and what it holds.
 
-    It is shared although its code cannot be seen to be deterministic: the word of its user. `tolerance` is by how
+    It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by how
     much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
     """
     if function is None:
@@ -84,7 +84,10 @@ _registered: dict[type, str] = {}
 
 
 def register(cls: type, kind: str) -> None:
-    """Says of a class of transforms that it is "random" or "deterministic". Raises `ValueError` on other words."""
+    """Says of a class of transforms that it is "random" or "deterministic".
+
+    Raises `ValueError` on other words.
+    """
     if kind not in (RANDOM, DETERMINISTIC):
         raise ValueError(f'a class is "random" or "deterministic", not {kind!r}')
     _registered[cls] = kind

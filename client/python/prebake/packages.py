@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from prebake.calls import words
+
 
 class Owner(NamedTuple):
     """A distribution, or Python itself, and its version."""
@@ -112,9 +114,10 @@ def _listing(info: Path, name: str) -> bytes | None:
 
 
 #: Requirements that only build, download or show; nothing that an item is computed with.
-BYSTANDERS = frozenset(
-    "typing-extensions setuptools wheel pip packaging filelock tqdm requests urllib3 certifi idna charset-normalizer "
-    "jinja2 markupsafe pyyaml click rich colorama pygments markdown-it-py mdurl huggingface-hub hf-xet".split()
+BYSTANDERS = words(
+    "typing-extensions setuptools wheel pip packaging filelock tqdm requests urllib3 certifi idna "
+    "charset-normalizer"
+    "jinja2 markupsafe pyyaml click rich colorama pygments markdown-it-py mdurl huggingface-hub hf-xet"
 )
 
 

@@ -1,7 +1,8 @@
 """What a function yields beside what its arguments say: random numbers, clocks, variables, folders, files.
 
-A static look at the calls in its bytecode (`symbols`), by the table of `calls`. It refuses what the table names
-and adds to the identity what can be known: values of environment variables, content of files named in the code.
+A static look at the calls in its bytecode (`symbols`), by the table of `calls`. It refuses what the table
+names and adds to the identity what can be known: values of environment variables, content of files named
+in the code.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Scan:
             installed = packages.owner(value.__name__) is not None
             if after is _ABSENT:
                 break
-            known = f"{HOMES.get(value.__name__, value.__name__)}.{rest[0]}" if installed else ""
+            known = f"{public(value.__name__)}.{rest[0]}" if installed else ""
             value, rest = after, rest[1:]
         return value, rest, known
 
@@ -139,11 +140,8 @@ class Scan:
             if call.args == ():
                 raise self._refuse(Code.DYNAMIC, dotted)
             return
-        if dotted == "builtins.getattr" and call.args and isinstance(call.args[0], Name):
-            if isinstance(self._walk(call.args[0])[0], types.ModuleType) and len(call.args) > 1:
-                if not isinstance(call.args[1], Const):
-                    raise self._refuse(Code.DYNAMIC, "getattr of a module by a computed name")
-                return
+        if dotted == "builtins.getattr" and not (_is_constant(call.args, 1)):
+            self.encoder.computed = True
         self._mutates(callee, call)
         self._judge(dotted, call)
         if dotted in calls.READERS:
@@ -169,10 +167,19 @@ class Scan:
             if not self._is_sorted(call):
                 raise self._refuse(Code.UNDECLARED, f"{dotted}() in no fixed order", "sort what it lists")
             return
+        training = call.keywords.get("training")
+        if (
+            dotted.startswith("torch.nn.functional.")
+            and isinstance(training, Const)
+            and training.value is False
+        ):
+            return
         if dotted.startswith(("torch.", "sklearn.")) and self._seeded_keyword(call):
             return
-        if dotted.startswith("time.") and dotted.rpartition(".")[2] in _CONVERSIONS and len(call.args or ()) > (
-            dotted == "time.strftime"
+        if (
+            dotted.startswith("time.")
+            and dotted.rpartition(".")[2] in _CONVERSIONS
+            and len(call.args or ()) > (dotted == "time.strftime")
         ):
             return
         assert isinstance(verdict, Code)
@@ -191,13 +198,17 @@ class Scan:
         if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
             raise self._refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
         own = isinstance(of, Parameter) and (of.name,) == self.own
-        if name in calls.SEEDABLE_METHODS and not own and not self._from_seeded(of) and call.args is not None:
-            # A list's order is its own business; what is asked to shuffle or sample itself draws.
-            if not any(self._is_known(value) for key, value in call.keywords.items() if key in calls.SEEDS):
-                raise self._refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
-        if isinstance(of, Call) and isinstance(of.callee, Name) and self._canonical(of.callee) in calls.READERS:
-            if name in ("read_text", "read_bytes", "open"):
-                self._reads(of)
+        given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
+        if (
+            name in calls.SEEDABLE_METHODS
+            and not own
+            and not self._from_seeded(of)
+            and not any(map(self._is_known, given))
+        ):
+            raise self._refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
+        path = name in ("read_text", "read_bytes", "open") and isinstance(of, Call)
+        if path and isinstance(of.callee, Name) and self._canonical(of.callee) in calls.READERS:
+            self._reads(of)
 
     def _from_seeded(self, symbol: Symbol) -> bool:
         if not isinstance(symbol, Call) or not isinstance(symbol.callee, Name):
@@ -205,7 +216,9 @@ class Scan:
         return verdict_of(self._canonical(symbol.callee)) in (calls.SEEDED, calls.STEADY)
 
     def _seeded_keyword(self, call: Call) -> bool:
-        """Whether a call draws from a generator that the function made itself from a seed, or is given a seed."""
+        """Whether a call draws from a generator that the function made itself from a seed, or is given a
+        seed.
+        """
         for name, value in call.keywords.items():
             if name == "generator":
                 while isinstance(value, Call) and isinstance(value.callee, Attribute):
@@ -366,18 +379,24 @@ def hashes_vary(members: Any) -> bool:
     return len(members) > 1 and any(type(member) not in (int, float, bool, complex) for member in members)
 
 
+def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:
+    return args is not None and len(args) > place and isinstance(args[place], Const)
+
+
 def _is_number(symbol: Symbol) -> bool:
     return isinstance(symbol, Const) and type(symbol.value) in (int, float)
 
 
 #: C modules of Python, and parts of packages, by the name that people import.
-HOMES = {"posix": "os", "_datetime": "datetime", "_io": "io", "_random": "random"}
+_HOMES = {"posix": "os", "_datetime": "datetime", "_io": "io", "_random": "random"}
 #: Modules whose functions do not say where they are from.
 _SILENT = ("torch", "torch.nn.functional")
 
 
 def covers(value: Any) -> bool:
-    """Whether all that code does with a value that it names is judged here, so that the value itself says nothing."""
+    """Whether all that code does with a value that it names is judged here, so that the value itself says
+    nothing.
+    """
     return value is os.environ or isinstance(verdict_of(_dotted(value)), Code)
 
 
@@ -405,7 +424,11 @@ def _dotted(value: Any) -> str:
         module = bound.__name__ if isinstance(bound, types.ModuleType) else None
     if not isinstance(module, str) or packages.owner(module) is None:
         return ""
-    module = HOMES.get(module, module)
-    if module.startswith("numpy.random."):
-        module = "numpy.random"
-    return "builtins.open" if (module, name) == ("io", "open") else f"{module}.{name}"
+    return (
+        "builtins.open" if (module, name) in (("io", "open"), ("_io", "open")) else f"{public(module)}.{name}"
+    )
+
+
+def public(module: str) -> str:
+    """The module that people import a thing from, of the one that says to hold it."""
+    return "numpy.random" if module.startswith("numpy.random.") else _HOMES.get(module, module)

@@ -1,4 +1,6 @@
-"""What a value's results depend on beside itself: versions, variables and files it names, flags of the process."""
+"""What a value's results depend on beside itself: versions, variables and files it names, flags of the
+process.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import Any
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
 
-#: Flags of a process that change what installed code yields: distribution, module, attributes, value if unloaded.
+#: Flags of a process that change what installed code yields: distribution, module, attributes, value if
+#: unloaded.
 FLAGS: tuple[tuple[str, str, str, Any], ...] = (
     ("pillow", "PIL.ImageFile", "LOAD_TRUNCATED_IMAGES", False),
     ("torch", "torch", "get_default_dtype", "torch.float32"),

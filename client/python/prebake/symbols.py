@@ -1,8 +1,8 @@
 """Where the values in a code object come from, as far as its bytecode shows.
 
-One pass over the instructions with a stack of symbols in place of values. It is no interpreter: where control
-flow meets, or an instruction is unknown, a symbol is `UNKNOWN`, and what it stood for counts as passed around.
-Nothing here raises on odd bytecode; a symbol that is lost is only less precise.
+One pass over the instructions with a stack of symbols in place of values. It is no interpreter: where
+control flow meets, or an instruction is unknown, a symbol is `UNKNOWN`, and what it stood for counts as
+passed around. Nothing here raises on odd bytecode; a symbol that is lost is only less precise.
 """
 
 from __future__ import annotations
@@ -103,7 +103,15 @@ class Symbols:
 UNKNOWN = Symbol()
 _NULL = Symbol()
 _ENDS = frozenset(
-    {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE"}
+    {
+        "RETURN_VALUE",
+        "RETURN_CONST",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "JUMP_FORWARD",
+        "JUMP_BACKWARD",
+        "JUMP_ABSOLUTE",
+    }
     | {"JUMP_BACKWARD_NO_INTERRUPT"}
 )
 _MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
@@ -128,9 +136,13 @@ class _Pass:
         self.outer = outer
         self.keywords: tuple[str, ...] = ()
         self.nested: list[types.CodeType] = []
-        parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+        parameters = (
+            code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+        )
         self.parameters = set(code.co_varnames[:parameters])
-        instructions = [each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "CACHE")]
+        instructions = [
+            each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "CACHE")
+        ]
         self.instructions = instructions[:INSTRUCTIONS_MAX]
         stores = ("STORE_FAST", "STORE_DEREF", "STORE_NAME")
         self.stores = Counter(str(each.argval) for each in instructions if each.opname in stores)

@@ -1,7 +1,8 @@
 """A case's pipeline graph as the JSON of `prebake.v1.Graph`.
 
-A case says what files hold and what surrounds the run; here each operator takes up what of that it depends on,
-as the shims do: files by relative path and content, libraries by version, variables only where they are named.
+A case says what files hold and what surrounds the run; here each operator takes up what of that it
+depends on, as the shims do: files by relative path and content, libraries by version, variables only
+where they are named.
 """
 
 from __future__ import annotations
@@ -14,8 +15,23 @@ from typing import Any
 
 Json = dict[str, Any]
 
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: Operators that read a source: their files are items by path and content, in order.
-READERS = ("read", "list_files", "glob", "files", "source", "image_folder", "text_line", "tfrecord", "record_io")
+READERS = (
+    "read",
+    "list_files",
+    "glob",
+    "files",
+    "source",
+    "image_folder",
+    "text_line",
+    "tfrecord",
+    "record_io",
+)
 #: Operators that draw random numbers unless a seed fixes them.
 RANDOM = ("random", "shuffle", "sample", "jitter", "mixup", "cutmix", "augment", "dropout", "noise", "dither")
 #: Operators that hold code that nothing in the graph tells of.
@@ -28,27 +44,60 @@ CHOOSING = ("shard", "shuffle", "take", "skip", "repeat", "subset", "sample")
 GATHERING = ("batch", "pack", "window", "zip", "group", "interleave", "concat", "cache", "fold", "scan")
 #: Operators whose arithmetic is exact on every processor.
 EXACT = (
-    *READERS, *CHOOSING, *GATHERING, "tokenize", "const", "filter", "decompress", "parse", "identity", "prefetch",
+    *READERS, *CHOOSING, *GATHERING, "tokenize", "const", "filter", "parse", "identity", "prefetch",
 )  # fmt: skip
 #: Libraries that only look after the work; no operator's result depends on them.
-BYSTANDERS = frozenset(
-    "black ruff flake8 mypy pytest pylint isort tqdm rich wandb mlflow tensorboard matplotlib seaborn ipython "
-    "jupyter notebook pre-commit sphinx coverage tox nox".split()
+BYSTANDERS = words(
+    "black ruff flake8 mypy pytest pylint isort tqdm rich wandb mlflow tensorboard matplotlib seaborn "
+    "ipython"
+    "jupyter notebook pre-commit sphinx coverage tox nox"
 )
 #: What the libraries of the field do; a library in neither list counts for every operator.
 LIBRARIES = {
-    "image": frozenset("pillow pillow-simd opencv-python libjpeg libjpeg-turbo torchvision libpng simplejpeg".split()),
-    "text": frozenset("tokenizers transformers sentencepiece tiktoken spacy nltk regex".split()),
-    "audio": frozenset("torchaudio librosa soundfile ffmpeg sox".split()),
+    "image": (words("pillow pillow-simd opencv-python libjpeg libjpeg-turbo torchvision libpng simplejpeg")),
+    "text": (words("tokenizers transformers sentencepiece tiktoken spacy nltk regex")),
+    "audio": (words("torchaudio librosa soundfile ffmpeg sox")),
 }
-IMAGE = ("decode", "resize", "crop", "normalize", "flip", "rotate", "blur", "pad", "jitter", "color", "jpeg", "png")
+IMAGE = (
+    "decode",
+    "resize",
+    "crop",
+    "normalize",
+    "flip",
+    "rotate",
+    "blur",
+    "pad",
+    "jitter",
+    "color",
+    "jpeg",
+    "png",
+)
 TEXT = ("tokenize", "token", "text", "bpe", "lower", "vocab")
 AUDIO = ("resample", "mel", "mfcc", "spectrogram", "audio", "wav", "flac")
 #: Of the surroundings themselves, what every operator's result may depend on.
 RUNTIME = frozenset({"python", "platform", "os", "cuda", "driver", "libc"})
 #: Other words for what `fingerprint/src/rules.rs` leaves out, and what is only said about an operator.
-WORKERS = ("num_proc", "num_threads", "threads", "workers", "max_workers", "n_jobs", "num_workers", "num_parallel_calls")
-REMARKS = ("name", "label", "desc", "description", "progress", "verbose", "log_level", "writer_batch_size", "comment")
+WORKERS = (
+    "num_proc",
+    "num_threads",
+    "threads",
+    "workers",
+    "max_workers",
+    "n_jobs",
+    "num_workers",
+    "num_parallel_calls",
+)
+REMARKS = (
+    "name",
+    "label",
+    "desc",
+    "description",
+    "progress",
+    "verbose",
+    "log_level",
+    "writer_batch_size",
+    "comment",
+)
 PREFETCHED = ("buffer", "size", "count", "depth", "n")
 
 
@@ -57,7 +106,10 @@ class Refused(Exception):
 
 
 def translate(side: Json, at: str | None = None) -> Json:
-    """The graph up to `at` (`node` or `node[file]`), or the output. Raises `Refused` if it must not be cached."""
+    """The graph up to `at` (`node` or `node[file]`), or the output.
+
+    Raises `Refused` if it must not be cached.
+    """
     nodes, output, only = side["nodes"], at or side["output"], None
     if output not in nodes and output.endswith("]"):
         output, _, only = output[:-1].partition("[")
@@ -81,7 +133,12 @@ def _of_one_item(nodes: Json, output: str) -> Json:
 
     def through(edge: list[Any]) -> list[Any]:
         seen: set[str] = set()
-        while edge[0] not in seen and edge[0] in nodes and nodes[edge[0]]["in"] and _is(nodes[edge[0]], CHOOSING):
+        while (
+            edge[0] not in seen
+            and edge[0] in nodes
+            and nodes[edge[0]]["in"]
+            and _is(nodes[edge[0]], CHOOSING)
+        ):
             seen.add(edge[0])
             edge = nodes[edge[0]]["in"][0]
         return edge
@@ -209,7 +266,11 @@ def _items(attributes: Json, files: Json, only: str | None) -> list[list[str]]:
             raise Refused(f"nothing tells what {name} holds")
         if only in (None, name, os.path.relpath(name, folder or ".")):
             items.append([os.path.relpath(name, folder or "."), sha])
-    for key in [key for key in attributes if key in ("files", "file", "path", "paths", "root", "dir", "glob", "pattern")]:
+    for key in [
+        key
+        for key in attributes
+        if key in ("files", "file", "path", "paths", "root", "dir", "glob", "pattern")
+    ]:
         # Where the files lie is no part of what they are.
         if items:
             attributes.pop(key)
@@ -248,7 +309,15 @@ def _value(value: Any) -> Json:
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
         return {"integer": str(value)}
     if isinstance(value, float):
-        return {"real": value if value - value == 0 else "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"}
+        return {
+            "real": value
+            if value - value == 0
+            else "NaN"
+            if value != value
+            else "Infinity"
+            if value > 0
+            else "-Infinity"
+        }
     if isinstance(value, list):
         return {"list": {"values": [_value(each) for each in value]}}
     if isinstance(value, dict):

@@ -2,10 +2,11 @@
 
     run.py [--python FILE] [--graphs FILE] [--interpreter PYTHON] [ID ...]
 
-The two sides of a case are identified in processes of their own, under random hash seeds. Answers: `same`,
-`different`, `refuse`, `not_same` (different or refused) and `any`. Ends with 1 if an answer differs; a false hit
-(`same` where it must not be) is the worst and counted apart. A script binds TARGET; `__script__` names it,
-`__env__` is its environment, `__dir__` its folder, `__site__/...` are installed files.
+The two sides of a case are identified in processes of their own, under random hash seeds. Answers:
+`same`, `different`, `refuse`, `not_same` (different or refused) and `any`. Ends with 1 if an answer
+differs; a false hit (`same` where it must not be) is the worst and counted apart. A script binds TARGET;
+`__script__` names it, `__env__` is its environment, `__dir__` its folder, `__site__/...` are installed
+files.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def graph_side(side: dict[str, Any], at: str | None, program: str) -> str:
 
 def _run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, **options)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, **options
+        )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, -1, "", f"no answer in {SECONDS_MAX} s")
 
@@ -113,7 +116,9 @@ def main() -> int:
 
     wrong = 0
     for kind, file, sides in (("python", asked.python, python), ("graph", asked.graphs, graph)):
-        cases = [case for case in json.loads(Path(file).read_text()) if not asked.ids or case["id"] in asked.ids]
+        cases = [
+            case for case in json.loads(Path(file).read_text()) if not asked.ids or case["id"] in asked.ids
+        ]
         false_hits = differing = 0
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             for case, (a, b) in zip(cases, threads.map(sides, cases), strict=True):
@@ -122,8 +127,13 @@ def main() -> int:
                     continue
                 differing += 1
                 false_hits += got == "same"
-                print(f"{case['id']}: {case['title']}: expected {case['expected']}, got {got}\n  a {a}\n  b {b}")
-        print(f"{kind}: {len(cases) - differing} of {len(cases)} as expected, {false_hits} false hits", flush=True)
+                print(
+                    f"{case['id']}: {case['title']}: expected {case['expected']}, got {got}\n  a {a}\n  b {b}"
+                )
+        print(
+            f"{kind}: {len(cases) - differing} of {len(cases)} as expected, {false_hits} false hits",
+            flush=True,
+        )
         wrong += differing
     return 1 if wrong else 0
 
