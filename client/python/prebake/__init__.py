@@ -15,7 +15,17 @@ daemon, or with `PREBAKE=off`, everything is computed in the job. `PREBAKE_DIR` 
 from prebake.cached import cached
 from prebake.code import fingerprint
 from prebake.errors import PrebakeWarning, Refused
-from prebake.marks import random
+from prebake.marks import pure, random, register
 from prebake.wrap import Dataset, wrap
 
-__all__ = ["Dataset", "PrebakeWarning", "Refused", "cached", "fingerprint", "random", "wrap"]
+__all__ = [
+    "Dataset",
+    "PrebakeWarning",
+    "Refused",
+    "cached",
+    "fingerprint",
+    "pure",
+    "random",
+    "register",
+    "wrap",
+]

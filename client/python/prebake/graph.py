@@ -17,9 +17,12 @@ from typing import Any
 
 from prebake import bytecode, packages
 from prebake.code import Identity, identify
+from prebake.marks import Pure
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
+#: Whether operators carry their named parts. Off until the daemon's graph message has a field for them.
+LEAVES = False
 #: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
 TEXT_MAX = 200
 LIST_MAX = 16
@@ -77,13 +80,29 @@ def _operator(identifier: str, transform: Callable[..., Any], identity: Identity
         "codeDigest": base64.b64encode(identity.digest).decode(),
         "determinism": {"deterministic": True},
         "location": _location(transform),
+        **(_leaves(identity) if LEAVES else {}),
     }
+
+
+def _leaves(identity: Identity) -> Json:
+    """The named parts of an operator, for explanations; no part of a digest."""
+    named = [
+        {
+            "path": leaf.path.encode("utf-8", "replace").decode(),
+            "kind": leaf.kind,
+            "digest": base64.b64encode(leaf.digest).decode(),
+            "shown": leaf.shown.encode("utf-8", "replace").decode(),
+            "location": leaf.location,
+        }
+        for leaf in identity.leaves
+    ]
+    return {"leaves": named}
 
 
 def _bare(transform: Any) -> Any:
     """The function or class behind a partial, a method or an instance."""
-    while isinstance(transform, functools.partial):
-        transform = transform.func
+    while isinstance(transform, (functools.partial, Pure)):
+        transform = transform.function if isinstance(transform, Pure) else transform.func
     if isinstance(transform, types.MethodType):
         return transform.__func__
     return transform if hasattr(transform, "__qualname__") else type(transform)
