@@ -76,7 +76,8 @@ impl Job {
     ///
     /// # Errors
     /// `bad-graph`, `too-large`, `daemon-lost`, `forked`.
-    pub fn plan(&self, graph: Graph) -> Result<Collection> {
+    pub fn plan(&self, mut graph: Graph) -> Result<Collection> {
+        leaf::trim(&mut graph);
         let request = PlanRequest {
             session: self.session.id,
             graph: Some(graph.clone()),

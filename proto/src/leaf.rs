@@ -59,6 +59,15 @@ impl Room {
     }
 }
 
+/// Drops those leaves of a graph that its receiver would drop, which would else make it too large to send.
+pub fn trim(graph: &mut v1::Graph) {
+    let mut room = Room::default();
+    for operator in &mut graph.operators {
+        let kept = room.leaves(std::mem::take(&mut operator.leaves));
+        operator.leaves = kept.iter().map(v1::Leaf::from).collect();
+    }
+}
+
 fn leaf(wire: v1::Leaf) -> Option<Leaf> {
     let kind = LeafKind::ALL.into_iter().find(|kind| kind.text() == wire.kind)?;
     let digest = wire.digest.get(..16)?.try_into().ok()?;

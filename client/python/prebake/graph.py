@@ -22,7 +22,7 @@ from prebake.marks import Pure
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
 #: Whether operators carry their named parts. Off until the daemon's graph message has a field for them.
-LEAVES = False
+LEAVES = True
 #: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
 TEXT_MAX = 200
 LIST_MAX = 16
