@@ -2,6 +2,7 @@
 #
 #   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
 #   make test                          every test, Rust and Python
+#   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
 #   make bench [DATA=...] [QUICK=1]    speed, CPU time and memory, against no cache and numpy.memmap
 #   make python                        the wheel, built and installed into .venv
 #   make lint                          formatting, lints, licences and bans
@@ -10,7 +11,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo bench test test-rust test-python test-torch test-ops python lint clean
+.PHONY: demo bench cases test test-rust test-python test-torch test-ops python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -40,6 +41,12 @@ demo: python
 
 bench: python
 	$(BOUNDED) $(VENV)/bin/python ops/bench/bench.py $(if $(DATA),--data '$(DATA)') --out target/bench.json
+
+CASES := client/python/tests/cases
+
+cases: python
+	$(BOUNDED) $(VENV)/bin/python $(CASES)/run.py --python '$(or $(PYTHON_CASES),$(CASES)/python.json)' \
+	    --graphs '$(or $(GRAPH_CASES),$(CASES)/graphs.json)'
 
 test: test-rust test-python test-torch test-ops
 

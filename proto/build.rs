@@ -4,10 +4,24 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 /// Read by people's scripts: plain JSON numbers and every field, where protobuf JSON has 64-bit numbers
 /// as strings and leaves out zeros.
-const REPORTS: [&str; 4] = ["StatusResponse", "Totals", "CollectionStatus", "JobStatus"];
+const REPORTS: [&str; 13] = [
+    "StatusResponse",
+    "Totals",
+    "CollectionStatus",
+    "JobStatus",
+    "Refusal",
+    "ExplainResponse",
+    "Explanation",
+    "Cause",
+    "Nearest",
+    "ExplainedStep",
+    "Reuse",
+    "DiagnoseResponse",
+    "Unstable",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let files = ["graph", "cache", "data"].map(|f| format!("proto/prebake/v1/{f}.proto"));
+    let files = ["graph", "explain", "cache", "data"].map(|f| format!("proto/prebake/v1/{f}.proto"));
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }

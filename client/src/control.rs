@@ -4,7 +4,10 @@ use crate::channel::{Channel, DEADLINE};
 use crate::error::Result;
 use crate::folder::Folder;
 use prebake_proto::v1::control_client::ControlClient;
-use prebake_proto::v1::{GcRequest, GcResponse, StatusRequest, StatusResponse, SyncRequest, SyncResponse};
+use prebake_proto::v1::{
+    DiagnoseRequest, DiagnoseResponse, ExplainRequest, ExplainResponse, GcRequest, GcResponse, StatusRequest,
+    StatusResponse, SyncRequest, SyncResponse,
+};
 use std::time::Duration;
 
 /// Deleting or syncing all that is cached takes as long as the disk needs.
@@ -27,6 +30,25 @@ impl Control {
     pub fn status(&self) -> Result<StatusResponse> {
         let mut client = ControlClient::new(self.0.transport());
         self.0.wait(DEADLINE, client.status(StatusRequest {}))
+    }
+
+    /// Why the caller's jobs missed or were refused, newest first: at a place of their code (`train.py:41`), in the
+    /// collection of a digest, in a job; the last one if `target` is empty.
+    ///
+    /// # Errors
+    /// `daemon-lost`.
+    pub fn explain(&self, target: String) -> Result<ExplainResponse> {
+        let mut client = ControlClient::new(self.0.transport());
+        self.0.wait(DEADLINE, client.explain(ExplainRequest { target }))
+    }
+
+    /// What looks wrong in how the caller's jobs use the cache.
+    ///
+    /// # Errors
+    /// `daemon-lost`.
+    pub fn diagnose(&self) -> Result<DiagnoseResponse> {
+        let mut client = ControlClient::new(self.0.transport());
+        self.0.wait(DEADLINE, client.diagnose(DiagnoseRequest {}))
     }
 
     /// Evicts until the SSD tier holds at most so many bytes.

@@ -7,7 +7,10 @@ use crate::collection::Collection;
 use crate::error::{Code, Result};
 use crate::folder::Folder;
 use crate::session::Session;
-use prebake_proto::v1::{Graph, PlanRequest};
+use parking_lot::Mutex;
+use prebake_proto::leaf;
+use prebake_proto::v1::{Graph, PlanRequest, RefusedRequest};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,7 +32,17 @@ pub struct Options {
 /// A connection to the daemon: one session, which ends with its leases when the last handle made through it is dropped or
 /// the process ends. A forked child must make its own (see [`crate::after_fork`]).
 #[derive(Clone)]
-pub struct Job(Arc<Session>);
+pub struct Job {
+    session: Arc<Session>,
+    /// Refusals told, so that each costs one call.
+    told: Arc<Mutex<HashSet<[String; 3]>>>,
+}
+
+/// Refusals that one process tells: a pipeline has tens of objects, and the daemon keeps the last few of all jobs.
+const REFUSALS_MAX: usize = 64;
+
+/// Bytes of a refusal's reason that are sent: a line or two for a person.
+const REASON_BYTES_MAX: usize = 1024;
 
 impl Job {
     /// Connects, and starts a daemon before if asked to.
@@ -47,37 +60,65 @@ impl Job {
             }
             session => session?,
         };
-        Ok(Job(Arc::new(session)))
+        Ok(Job {
+            session: Arc::new(session),
+            told: Arc::default(),
+        })
     }
 
     /// Changes with each start of the daemon.
     #[must_use]
     pub fn boot_id(&self) -> u64 {
-        self.0.boot_id
+        self.session.boot_id
     }
 
     /// Names a graph's collection.
     ///
     /// # Errors
     /// `bad-graph`, `too-large`, `daemon-lost`, `forked`.
-    pub fn plan(&self, graph: Graph) -> Result<Collection> {
+    pub fn plan(&self, mut graph: Graph) -> Result<Collection> {
+        leaf::trim(&mut graph);
         let request = PlanRequest {
-            session: self.0.id,
+            session: self.session.id,
             graph: Some(graph.clone()),
         };
         let plan = self
-            .0
+            .session
             .call(DEADLINE, |mut c| async move { c.plan(request).await })
             .map_err(|e| match e.code() {
                 Code::Invalid => e.with_code(Code::BadGraph),
                 _ => e,
             })?;
-        Collection::new(Arc::clone(&self.0), &graph, plan)
+        Collection::new(Arc::clone(&self.session), &graph, plan)
+    }
+
+    /// Tells the daemon what is not cached and why, to be explained: a code of R20 to R42 (M18 for an item whose computation
+    /// failed), the reason in words, and where the user wrote it. Once for each; what does not arrive is not worth failing
+    /// for.
+    pub fn refused(&self, code: &str, reason: &str, location: &str) {
+        let cut = |text: &str| leaf::cut(text.to_owned(), REASON_BYTES_MAX);
+        let refusal = [cut(code), cut(reason), cut(location)];
+        {
+            let mut told = self.told.lock();
+            if told.len() >= REFUSALS_MAX || !told.insert(refusal.clone()) {
+                return;
+            }
+        }
+        let [code, reason, location] = refusal;
+        let request = RefusedRequest {
+            session: self.session.id,
+            code,
+            reason,
+            location,
+        };
+        let _ = self
+            .session
+            .call(DEADLINE, |mut c| async move { c.refused(request).await });
     }
 
     /// Sends what was not reported yet, for as long as the job lives: to be called before the process ends.
     pub fn reporter(&self) -> impl Fn() + Send + Sync + use<> {
-        let session = Arc::downgrade(&self.0);
+        let session = Arc::downgrade(&self.session);
         move || {
             if let Some(session) = session.upgrade() {
                 session.report();

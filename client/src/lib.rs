@@ -63,3 +63,9 @@ pub use produce::Made;
 pub use raw::after_fork;
 pub use report::Stats;
 pub use view::View;
+
+/// Whether the kernel marks pages that are written, by userfaultfd; if not they are looked up, which costs more.
+#[must_use]
+pub fn marks_written_pages() -> bool {
+    raw::Watch::open().is_some_and(|watch| watch.can_mark())
+}

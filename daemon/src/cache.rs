@@ -4,15 +4,21 @@
 use crate::{
     catalog::Catalog,
     clock::Clock,
-    collection::{Answers, Collection, Domain, Request},
+    codes,
+    collection::{Answers, Collection, Domain, Origin, Reason, Request},
     config::Config,
     error::{Error, Kind, Result},
     index::{IndexSpace, IndexStore, Space},
     memory::{BLOCK_BYTES, Block},
     metrics::Metrics,
+    misses::{Cause, Misses},
+    refusals::{Refusal, Refusals},
     segment::{BlockId, From, SegmentId},
-    session::{Session, SessionId, Sessions},
-    tier::{ram::RamTier, ssd::SsdTier},
+    session::{Peer, Session, SessionId, Sessions},
+    tier::{
+        ram::RamTier,
+        ssd::{SsdTier, Why},
+    },
 };
 use prebake_fingerprint::{Digest, Graph};
 use std::{
@@ -34,6 +40,10 @@ pub struct Cache {
     pub catalog: Catalog,
     /// Jobs.
     pub sessions: Sessions,
+    /// Why jobs computed.
+    pub misses: Misses,
+    /// What jobs will not have cached.
+    pub refusals: Refusals,
     /// Blocks in shared memory.
     pub ram: Arc<RamTier>,
     /// Segment files.
@@ -68,7 +78,12 @@ impl Cache {
         if self.ssd.is_read_only() {
             return Ok(Err("the SSD tier is read-only since a write failed".into()));
         }
-        let (collection, _) = self.catalog.plan(&domain(session), graph)?;
+        let origin = Origin {
+            made_ns: self.clock.wall_ns(),
+            job: session.job.clone(),
+            pid: session.peer.pid,
+        };
+        let (collection, _) = self.catalog.plan(&domain(session), graph, origin)?;
         collection.load(&self.ssd);
         // Jobs that start while the first ones fill it are as new to it as they.
         let filling = self.sessions.all().iter().any(|s| s.planned_empty(collection.id));
@@ -131,7 +146,7 @@ impl Cache {
                 self.metrics.errors.with_label_values(&[error.code()]).inc();
                 if error.kind() == Kind::Corrupt {
                     tracing::error!(%error, "a segment does not match its digest and is dropped");
-                    self.ssd.remove(segment.id);
+                    self.ssd.remove(segment.id, Why::Corrupt);
                 }
             }
         }
@@ -175,6 +190,25 @@ impl Cache {
         }
     }
 
+    /// Keeps what a job tells that it will not have cached. A fill that failed is a miss of what it planned last.
+    pub fn keep_refusal(&self, session: &Session, code: &str, reason: String, location: String) {
+        let at_ns = self.clock.wall_ns();
+        let refusal = Refusal::new(session, code, reason, location, at_ns);
+        self.metrics.refusals.with_label_values(&[refusal.code]).inc();
+        let planned = session.planned_last().and_then(|id| self.catalog.find(id));
+        match planned {
+            Some(collection) if refusal.code == codes::FILL_FAILED => {
+                let tell = |cause: &mut Cause| {
+                    cause.told = refusal.reason;
+                    cause.at = refusal.location;
+                };
+                self.misses
+                    .add(session, &collection, Reason::FillFailed, at_ns, tell);
+            }
+            _ => self.refusals.add(&domain(session), refusal),
+        }
+    }
+
     /// Ends a session: its leases pass on, its memory returns.
     pub fn end_session(&self, id: SessionId) {
         let Some(session) = self.sessions.close(id) else {
@@ -213,7 +247,12 @@ fn memo_key(session: &Session, stat: &[u8]) -> Vec<u8> {
 
 /// The trust domain of a session.
 pub fn domain(session: &Session) -> Domain {
-    Domain(format!("uid:{}", session.peer.uid))
+    domain_of(session.peer)
+}
+
+/// The trust domain of whoever is at the other end of a connection.
+pub fn domain_of(peer: Peer) -> Domain {
+    Domain(format!("uid:{}", peer.uid))
 }
 
 fn not_cacheable(graph: &Graph) -> Option<String> {

@@ -1,11 +1,11 @@
 //! All collections, found by trust domain and subgraph digest.
 
 use crate::{
-    collection::{Collection, Domain},
+    collection::{Collection, Domain, Nearest, Origin},
     error::{Error, Kind, Result},
 };
 use parking_lot::RwLock;
-use prebake_fingerprint::{Digest, Graph, diff};
+use prebake_fingerprint::{Digest, Graph, Step, compare};
 use std::{collections::HashMap, sync::Arc};
 
 /// Collections at once: each keeps its graph (at most 4 MiB, commonly 2 KiB) in memory.
@@ -14,11 +14,16 @@ const COLLECTIONS_MAX: usize = 65_536;
 /// How many of the newest collections a new one is compared with, to say how it differs.
 const COMPARED_MAX: usize = 32;
 
+/// Leaves kept of all collections together: about 100 MB. Newer collections are then told apart by parameters alone.
+const LEAVES_MAX: usize = 500_000;
+
 #[derive(Default)]
 struct State {
     by_key: HashMap<(Domain, Digest), u64>,
     /// Its place is its number.
     all: Vec<Arc<Collection>>,
+    /// Of all of them together.
+    leaves: usize,
 }
 
 /// The collections.
@@ -33,9 +38,9 @@ impl Catalog {
     /// # Errors
     /// `digest-collision` if another graph has this digest: hash to find, canonical text to prove.
     /// `too-many-collections`.
-    pub fn plan(&self, domain: &Domain, graph: Graph) -> Result<(Arc<Collection>, bool)> {
+    pub fn plan(&self, domain: &Domain, mut graph: Graph, origin: Origin) -> Result<(Arc<Collection>, bool)> {
         let key = (domain.clone(), graph.digest());
-        let proven = |collection: &Arc<Collection>| {
+        let proven = |collection: &Arc<Collection>, graph: &Graph| {
             if collection.graph.canonical() == graph.canonical() {
                 return Ok((Arc::clone(collection), false));
             }
@@ -47,12 +52,12 @@ impl Catalog {
         };
         let state = self.state.read();
         if let Some(id) = state.by_key.get(&key) {
-            return proven(&state.all[*id as usize]);
+            return proven(&state.all[*id as usize], &graph);
         }
         drop(state);
         let mut state = self.state.write();
         if let Some(id) = state.by_key.get(&key) {
-            return proven(&state.all[*id as usize]);
+            return proven(&state.all[*id as usize], &graph);
         }
         if state.all.len() >= COLLECTIONS_MAX {
             return Err(Error::new(
@@ -63,12 +68,25 @@ impl Catalog {
                 ),
             ));
         }
-        let differs = nearest(&state.all, domain, &graph);
+        let leaves: usize = graph.operators().iter().map(|o| o.leaves.len()).sum();
+        if state.leaves + leaves > LEAVES_MAX {
+            graph.forget_leaves();
+        } else {
+            state.leaves += leaves;
+        }
+        let nearest = nearest(&state.all, domain, &graph);
         let id = state.all.len() as u64;
-        let collection = Arc::new(Collection::new(id, domain.clone(), graph, differs));
+        let collection = Arc::new(Collection::new(id, domain.clone(), graph, origin, nearest));
         state.all.push(Arc::clone(&collection));
         state.by_key.insert(key, id);
         Ok((collection, true))
+    }
+
+    /// The collection of a subgraph, if there is one.
+    pub fn lookup(&self, domain: &Domain, digest: Digest) -> Option<Arc<Collection>> {
+        let state = self.state.read();
+        let id = state.by_key.get(&(domain.clone(), digest))?;
+        state.all.get(*id as usize).cloned()
     }
 
     /// A collection of the caller's own domain.
@@ -99,14 +117,22 @@ impl Catalog {
     }
 }
 
-/// How a graph differs from the most similar of the newest collections of its domain.
-fn nearest(all: &[Arc<Collection>], domain: &Domain, graph: &Graph) -> String {
+/// The most similar of the newest collections of a graph's domain: one that shares an operator with it, source aside.
+fn nearest(all: &[Arc<Collection>], domain: &Domain, graph: &Graph) -> Nearest {
     let others = all
         .iter()
         .rev()
         .filter(|c| c.domain == *domain)
         .take(COMPARED_MAX);
-    let differences = others.map(|c| diff(&c.graph, graph));
-    let least = differences.min_by_key(Vec::len).unwrap_or_default();
-    least.first().map(ToString::to_string).unwrap_or_default()
+    let compared = others.map(|c| (c.id, compare(&c.graph, graph)));
+    let similar = compared.filter(|(_, steps)| steps.iter().any(|step| step.is_shared() && !step.source));
+    let count = |steps: &[Step]| steps.iter().map(|step| step.differences.len()).sum::<usize>();
+    let Some((id, steps)) = similar.min_by_key(|(_, steps)| count(steps)) else {
+        return Nearest::default();
+    };
+    let first = steps.iter().flat_map(|step| &step.differences).next();
+    Nearest {
+        collection: Some(id),
+        differs: first.map(ToString::to_string).unwrap_or_default(),
+    }
 }

@@ -6,13 +6,14 @@ use crate::{
     lease::{Holder, LeaseTable, Token},
     segment::{Cost, Location, OpenSegment, SegmentId, Table},
     session::SessionId,
-    tier::ssd::SsdTier,
+    tier::ssd::{Gone, SsdTier, Why},
 };
 use parking_lot::Mutex;
 use prebake_fingerprint::{Digest, Graph};
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
+    sync::atomic::AtomicBool,
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -72,6 +73,10 @@ pub enum Reason {
     InputChanged,
     /// It had this one; its segment was dropped.
     Evicted,
+    /// It had this one, or may have had; its segment did not match its digests.
+    Corrupt,
+    /// A job was computing it and failed.
+    FillFailed,
 }
 
 impl Reason {
@@ -82,8 +87,39 @@ impl Reason {
             Self::NewInput => "new input",
             Self::InputChanged => "input changed",
             Self::Evicted => "evicted",
+            Self::Corrupt => "corrupt",
+            Self::FillFailed => "fill failed",
         }
     }
+}
+
+/// Who made a collection, and when.
+#[derive(Debug, Default, Clone)]
+pub struct Origin {
+    /// Nanoseconds since 1970; 0 if not known.
+    pub made_ns: i64,
+    /// The job's name.
+    pub job: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// The most similar collection there was when another was made.
+#[derive(Debug, Default, Clone)]
+pub struct Nearest {
+    /// Its number.
+    pub collection: Option<u64>,
+    /// The first difference, in words.
+    pub differs: String,
+}
+
+/// Why an entry had to be computed, and if it was lost, how.
+#[derive(Debug, Clone)]
+pub struct Missed {
+    /// Why.
+    pub reason: Reason,
+    /// What became of its segment.
+    pub gone: Option<Gone>,
 }
 
 /// Counted since the daemon started.
@@ -108,6 +144,8 @@ pub struct Stats {
 #[derive(Default)]
 struct State {
     loaded: bool,
+    /// A segment that could not be read and was dropped: what lay in it is not known.
+    unread: Option<SegmentId>,
     /// Segments whose rows are in `slots`.
     entered: HashSet<SegmentId>,
     slots: HashMap<Tag, Slot>,
@@ -132,8 +170,12 @@ pub struct Collection {
     pub domain: Domain,
     /// Its canonical graph.
     pub graph: Graph,
-    /// In words, against the nearest collection when this one was made.
-    pub differs: String,
+    /// Who made it.
+    pub origin: Origin,
+    /// Against which it was compared when it was made.
+    pub nearest: Nearest,
+    /// Whether what explains it is in the index.
+    pub noted: AtomicBool,
     state: Mutex<State>,
     changed: Notify,
     /// The segment that commits append to. Taken before `state`, never after.
@@ -166,12 +208,14 @@ pub struct Answers {
 
 impl Collection {
     /// A collection without entries.
-    pub fn new(id: u64, domain: Domain, graph: Graph, differs: String) -> Self {
+    pub fn new(id: u64, domain: Domain, graph: Graph, origin: Origin, nearest: Nearest) -> Self {
         Self {
             id,
             domain,
             graph,
-            differs,
+            origin,
+            nearest,
+            noted: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Notify::new(),
             open: Mutex::default(),
@@ -188,7 +232,8 @@ impl Collection {
             match segment.load(self) {
                 Err(error) if error.kind() == Kind::Corrupt => {
                     tracing::warn!(%error, file = %segment.path().display(), "dropping a segment");
-                    ssd.remove(segment.id);
+                    ssd.remove(segment.id, Why::Corrupt);
+                    self.state.lock().unread = Some(segment.id);
                 }
                 Err(error) => {
                     // Out of descriptors, say: the file is as good as before, and tried again.
@@ -259,10 +304,12 @@ impl Collection {
         row: (SegmentId, u32),
         cost: Cost,
         planned_empty: bool,
-    ) -> Reason {
+        ssd: &SsdTier,
+    ) -> Missed {
         let mut state = self.state.lock();
         state.leases.release(item.fingerprint, session);
-        let reason = state.reason(item, planned_empty);
+        let missed = state.missed(item, planned_empty, ssd);
+        let reason = missed.reason;
         let tag = tag(&item.fingerprint);
         let (segment, row) = row;
         state.slots.insert(tag, Slot { segment, row });
@@ -282,7 +329,7 @@ impl Collection {
         }
         drop(state);
         self.changed.notify_waiters();
-        reason
+        missed
     }
 
     /// Gives leases back.
@@ -328,6 +375,12 @@ impl Collection {
     /// Entries made, ghosts included.
     pub fn entries(&self) -> u64 {
         self.state.lock().slots.len() as u64
+    }
+
+    /// CPU time and number of the elements computed or found, for the mean cost of one.
+    pub fn cost(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.cpu_ns, state.rows)
     }
 
     /// Whether no entry was ever made.
@@ -414,15 +467,21 @@ impl State {
         }
     }
 
-    fn reason(&self, item: &Item, planned_empty: bool) -> Reason {
-        if self.slots.contains_key(&tag(&item.fingerprint)) {
-            return Reason::Evicted;
-        }
-        match self.names.get(&name_hash(&item.name)) {
-            Some(_) => Reason::InputChanged,
-            None if planned_empty => Reason::NewGraph,
-            None => Reason::NewInput,
-        }
+    fn missed(&self, item: &Item, planned_empty: bool, ssd: &SsdTier) -> Missed {
+        let lost = self.slots.get(&tag(&item.fingerprint)).map(|slot| slot.segment);
+        let known = self.names.contains_key(&name_hash(&item.name));
+        let gone = lost
+            .or(self.unread.filter(|_| !known))
+            .and_then(|id| ssd.gone(id));
+        let corrupt = gone.as_ref().is_some_and(|gone| gone.why == Why::Corrupt);
+        let reason = match known {
+            _ if corrupt => Reason::Corrupt,
+            _ if lost.is_some() => Reason::Evicted,
+            true => Reason::InputChanged,
+            false if planned_empty => Reason::NewGraph,
+            false => Reason::NewInput,
+        };
+        Missed { reason, gone }
     }
 }
 

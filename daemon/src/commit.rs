@@ -8,9 +8,12 @@ use crate::{
     index::Space,
     lease::Token,
     memory::{BLOCK_BYTES, Staging},
+    misses::Cause,
+    notes,
     segment::{Cost, ELEMENT_BYTES_MAX, Location, OpenSegment, Row, Segment, WriteBehind, description},
     session::Session,
     task,
+    tier::ssd::Why,
 };
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -156,8 +159,15 @@ impl Cache {
         match appended {
             Ok((number, location)) => {
                 let planned_empty = session.planned_empty(collection.id);
-                let reason =
-                    collection.insert(session.id, &item, (location.segment, number), cost, planned_empty);
+                let row = (location.segment, number);
+                let missed = collection.insert(session.id, &item, row, cost, planned_empty, &self.ssd);
+                let reason = missed.reason;
+                let tell = |cause: &mut Cause| {
+                    cause.name(&item.name);
+                    cause.gone = missed.gone.or(cause.gone);
+                };
+                self.misses
+                    .add(session, collection, reason, self.clock.wall_ns(), tell);
                 let cpu_s = cost.cpu_ns as f64 / 1e9;
                 self.metrics.elements.with_label_values(&["miss"]).inc();
                 self.metrics.misses.with_label_values(&[reason.text()]).inc();
@@ -212,6 +222,7 @@ impl Cache {
         let closed = open.close(&self.ram, &metadata, |s, bytes| self.ssd.reserve(s, bytes));
         if closed.is_ok() {
             self.remember(collection, &segment);
+            notes::keep(self, collection);
         }
         self.settle(collection, &segment, closed.map(drop));
     }
@@ -240,7 +251,7 @@ impl Cache {
             _ => collection.rest_until(self.clock.monotonic() + REST),
         }
         tracing::warn!(%error, pipeline = collection.graph.pipeline(), "a segment is not kept");
-        self.ssd.remove(segment.id);
+        self.ssd.remove(segment.id, Why::Unwritten);
     }
 
     /// Makes everything published durable. Blocking.

@@ -1,7 +1,10 @@
 //! Every metric, declared once with its meaning. Counters start from what the index remembers, so
 //! that savings survive restarts.
 
-use crate::index::{IndexStore, Record, Space};
+use crate::{
+    codes,
+    index::{IndexStore, Record, Space},
+};
 use prometheus::{
     Counter, Encoder, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
     core::Collector,
@@ -9,7 +12,7 @@ use prometheus::{
 
 /// Outcomes of an element asked for.
 pub const OUTCOMES: [&str; 4] = ["hit", "follow", "miss", "bypass"];
-const REASONS: [&str; 4] = ["new graph", "new input", "input changed", "evicted"];
+const REASONS: [&str; 5] = ["new graph", "new input", "input changed", "evicted", "corrupt"];
 const TIERS: [&str; 2] = ["ram", "ssd"];
 
 /// The daemon's metrics.
@@ -19,6 +22,8 @@ pub struct Metrics {
     pub elements: IntCounterVec,
     /// Misses by reason.
     pub misses: IntCounterVec,
+    /// What jobs said they will not have cached, by code.
+    pub refusals: IntCounterVec,
     /// CPU seconds others need not spend.
     pub cpu_saved: Counter,
     /// CPU seconds spent on misses.
@@ -73,6 +78,7 @@ impl Metrics {
                 "Elements computed, by reason.",
                 "reason",
             )?,
+            refusals: vec(&r, "prebake_refusals_total", "Not cached, by code.", "code")?,
             cpu_saved: counter(
                 &r,
                 "prebake_cpu_seconds_saved_total",
@@ -134,6 +140,7 @@ impl Metrics {
         REASONS
             .iter()
             .for_each(|l| drop(self.misses.with_label_values(&[*l])));
+        codes::refusals().for_each(|l| drop(self.refusals.with_label_values(&[l])));
         for by_tier in [&self.bytes_read, &self.evictions, &self.evicted_bytes] {
             TIERS.iter().for_each(|l| drop(by_tier.with_label_values(&[*l])));
         }
@@ -148,10 +155,11 @@ impl Metrics {
         ]
     }
 
-    fn lasting_vectors(&self) -> [(&'static str, &IntCounterVec); 5] {
+    fn lasting_vectors(&self) -> [(&'static str, &IntCounterVec); 6] {
         [
             ("elements", &self.elements),
             ("misses", &self.misses),
+            ("refusals", &self.refusals),
             ("bytes_read", &self.bytes_read),
             ("evictions", &self.evictions),
             ("evicted_bytes", &self.evicted_bytes),

@@ -6,14 +6,16 @@ use crate::{
     collection::Domain,
     error::{Error, Kind, Result},
     index::{IndexStore, Space},
+    notes,
     segment::{
         SegmentId,
         description::{Record, unhex},
     },
+    tier::ssd::Why,
     vfs::Vfs,
 };
 use prebake_fingerprint::Graph;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::atomic::Ordering};
 
 /// What was found.
 #[derive(Debug, Default, Clone, Copy)]
@@ -71,7 +73,8 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
         }
     }
     forget_missing(cache, &*cache.index, known.into_keys());
-    cache.ssd.shrink(cache.ssd.budget().bytes_max());
+    notes::forget_unused(cache);
+    cache.ssd.shrink(cache.ssd.budget().bytes_max(), Why::Budget);
     Ok(report)
 }
 
@@ -94,8 +97,12 @@ fn adopt(
         Some(collection) => *collection,
         None => {
             let bytes = unhex(&graph).ok_or_else(|| Error::corrupt("a graph is not hex"))?;
-            let graph = Graph::from_canonical(&bytes).map_err(|e| Error::corrupt(e.to_string()))?;
-            let (collection, _) = cache.catalog.plan(&Domain(domain), graph)?;
+            let mut graph = Graph::from_canonical(&bytes).map_err(|e| Error::corrupt(e.to_string()))?;
+            let domain = Domain(domain);
+            let origin = notes::recall(cache, &domain, &mut graph);
+            let known = origin.made_ns != 0;
+            let (collection, _) = cache.catalog.plan(&domain, graph, origin)?;
+            collection.noted.store(known, Ordering::Relaxed);
             graphs.insert(key, collection.id);
             collection.id
         }

@@ -65,6 +65,8 @@ pub struct Session {
     staging: Mutex<Option<Arc<Staging>>>,
     /// Collections it planned, and whether they had no entries then.
     collections: Mutex<HashMap<u64, bool>>,
+    /// The last of them, and one; 0 for none.
+    planned_last: AtomicU64,
 }
 
 impl Session {
@@ -119,6 +121,12 @@ impl Session {
     /// Remembers a collection it planned, and whether that had no entries then.
     pub fn planned(&self, collection: u64, empty: bool) {
         self.collections.lock().entry(collection).or_insert(empty);
+        self.planned_last.store(collection + 1, Ordering::Relaxed);
+    }
+
+    /// The collection that it planned or used last.
+    pub fn planned_last(&self) -> Option<u64> {
+        self.planned_last.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Whether a collection had no entries when this session planned it.
@@ -162,6 +170,7 @@ impl Sessions {
             lent: Mutex::default(),
             staging: Mutex::default(),
             collections: Mutex::default(),
+            planned_last: AtomicU64::default(),
         });
         live.insert(id, Arc::clone(&session));
         Ok(session)

@@ -1,10 +1,12 @@
 //! What `prebake status` and `/metrics` show: gathered when somebody looks.
 
 use crate::{
-    cache::{Cache, domain},
+    cache::{Cache, domain, domain_of},
+    codes,
     collection::Collection,
     memory::BLOCK_BYTES,
     metrics::by_label,
+    refusals::Refusal,
     segment::Segment,
     session::{Peer, Session},
 };
@@ -95,6 +97,12 @@ pub fn of(cache: &Cache, peer: Peer) -> v1::StatusResponse {
             .collect(),
         jobs: jobs.map(|s| job(cache, s)).collect(),
         warnings,
+        refusals: cache
+            .refusals
+            .of(&domain_of(peer))
+            .into_iter()
+            .map(|r| refusal(cache, r))
+            .collect(),
     }
 }
 
@@ -125,6 +133,10 @@ fn totals(cache: &Cache) -> v1::Totals {
             .into_iter()
             .filter(|(_, n)| *n > 0)
             .collect(),
+        refusals: by_label(&metrics.refusals)
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect(),
     }
 }
 
@@ -141,9 +153,28 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         cpu_seconds_saved: stats.saved_ns as f64 / 1e9,
         cpu_seconds_spent: stats.spent_ns as f64 / 1e9,
         miss_reasons: stats.reasons.into_iter().map(|(k, v)| (k.into(), v)).collect(),
-        differs: collection.differs.clone(),
+        differs: collection.nearest.differs.clone(),
         changed_items: stats.changed.into(),
     }
+}
+
+fn refusal(cache: &Cache, refusal: Refusal) -> v1::Refusal {
+    v1::Refusal {
+        code: refusal.code.into(),
+        title: codes::title(refusal.code).into(),
+        reason: refusal.reason,
+        location: refusal.location,
+        job: refusal.job,
+        pid: refusal.pid,
+        session: refusal.session,
+        seconds_ago: seconds_since(cache, refusal.at_ns),
+        times: refusal.times,
+    }
+}
+
+/// Seconds since a wall time; 0 if the clock was set back meanwhile.
+pub fn seconds_since(cache: &Cache, wall_ns: i64) -> f64 {
+    cache.clock.wall_ns().saturating_sub(wall_ns).max(0) as f64 / 1e9
 }
 
 fn job(cache: &Cache, session: &Session) -> v1::JobStatus {

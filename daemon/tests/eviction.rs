@@ -5,10 +5,11 @@ mod common;
 
 use common::{Tiers, append, fingerprint, tiers};
 use prebake_daemon::{
-    collection::{Answer, Collection, Domain, GHOSTS_MAX, Item, Request},
+    collection::{Answer, Collection, Domain, GHOSTS_MAX, Item, Nearest, Origin, Request},
     index::IndexSpace,
     segment::{Cost, SegmentId},
     session::SessionId,
+    tier::ssd::Why,
 };
 use prebake_fingerprint::Graph;
 use prebake_proto::v1;
@@ -25,7 +26,7 @@ fn segment(t: &Tiers, seed: u64, cpu_ms: u64) -> Option<SegmentId> {
     append(&mut open, &t.ram, seed, ELEMENT, cpu_ms * 1_000_000);
     let closed = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b));
     if closed.is_err() {
-        t.ssd.remove(id);
+        t.ssd.remove(id, Why::Unwritten);
     }
     closed.is_ok().then_some(id)
 }
@@ -85,7 +86,7 @@ fn gc_frees_what_it_is_asked_to() {
     for s in 0..8 {
         segment(&t, s, 500).unwrap();
     }
-    t.ssd.shrink(10 * MIB);
+    t.ssd.shrink(10 * MIB, Why::Asked);
     assert!(t.ssd.budget().used() <= 10 * MIB);
     assert!(disk_bytes(folder.path()) <= 10 * MIB);
     assert_eq!(t.ssd.all().len(), 2);
@@ -127,7 +128,13 @@ fn collection() -> Collection {
         output: "files".into(),
     };
     let graph = Graph::try_from(graph).unwrap();
-    Collection::new(1, Domain("uid:1".into()), graph, String::new())
+    Collection::new(
+        1,
+        Domain("uid:1".into()),
+        graph,
+        Origin::default(),
+        Nearest::default(),
+    )
 }
 
 #[test]
@@ -141,10 +148,24 @@ fn ghosts_are_forgotten_when_they_are_many_and_entries_are_not() {
     };
     let mut open = t.ssd.create(1, "aa").unwrap();
     let (row, at) = append(&mut open, &t.ram, 0, 10, 1);
-    collection.insert(session, &item(0), (at.segment, row), Cost::default(), false);
+    collection.insert(
+        session,
+        &item(0),
+        (at.segment, row),
+        Cost::default(),
+        false,
+        &t.ssd,
+    );
     let gone = SegmentId(u32::MAX);
     for seed in 1..=GHOSTS_MAX as u64 + 1 {
-        collection.insert(session, &item(seed), (gone, seed as u32), Cost::default(), false);
+        collection.insert(
+            session,
+            &item(seed),
+            (gone, seed as u32),
+            Cost::default(),
+            false,
+            &t.ssd,
+        );
     }
     let asked = [item(0), item(1)];
     let request = Request {
@@ -171,7 +192,7 @@ fn rows_take_their_share_of_memory_and_give_it_back() {
     (1..5_000).for_each(|seed| drop(append(&mut open, &t.ram, seed, 0, 1)));
     assert!((800_000..1_200_000).contains(&used()), "{}", used());
     let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
-    t.ssd.remove(id);
+    t.ssd.remove(id, Why::Unwritten);
     drop(segment);
     assert_eq!(used(), 0);
 

@@ -1,12 +1,19 @@
 //! The differences of two graphs, first difference first.
 
 use crate::{
-    Determinism, Difference, Graph, Kind, Operator, Value, canonical::Node, pairing::Pairing, value::shorten,
+    Determinism, Difference, Graph, Kind, LeafKind, Operator, Step, Value,
+    canonical::Node,
+    leaf::{self, ABSENT},
+    pairing::Pairing,
+    value::shorten,
 };
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt::Display,
 };
+
+/// A parameter by which shims say what an operator relies on: versions by distribution.
+const PACKAGES: &str = "packages";
 
 /// What `b` has otherwise than `a`, the nearest to a source first. Empty exactly if the digests are equal.
 ///
@@ -16,11 +23,15 @@ pub fn diff(a: &Graph, b: &Graph) -> Vec<Difference> {
     if a.digest() == b.digest() {
         return Vec::new();
     }
-    Comparison::new(a, b).differences()
+    let steps = compare(a, b).into_iter();
+    steps.flat_map(|step| step.differences).collect()
 }
 
-/// Shown in place of what is not there.
-const ABSENT: &str = "(none)";
+/// Both graphs' operators, each with what `b` has otherwise, the nearest to a source first.
+#[must_use]
+pub fn compare(a: &Graph, b: &Graph) -> Vec<Step> {
+    Comparison::new(a, b).steps()
+}
 
 /// What feeds a node, in terms of the first graph's nodes; `None` for what has no partner there.
 type Feeds = Vec<Option<(usize, u32)>>;
@@ -57,28 +68,41 @@ impl<'a> Comparison<'a> {
         comparison
     }
 
-    fn differences(&self) -> Vec<Difference> {
-        let mut found: Vec<(usize, Difference)> = Vec::new();
+    fn steps(&self) -> Vec<Step> {
+        let mut found: Vec<(usize, Step)> = Vec::new();
         for (at, node) in self.a.nodes().iter().enumerate() {
-            match self.pairing.after[at] {
-                Some(partner) => {
-                    let level = self.b.nodes()[partner].level;
-                    found.extend(
-                        self.changes(at, partner)
-                            .into_iter()
-                            .map(|change| (level, change)),
-                    );
-                }
-                None => found.push((node.level, self.removed(at))),
-            }
+            let Some(partner) = self.pairing.after[at] else {
+                let step = self.step(&self.labels_a[at], self.a, node, vec![self.removed(at)]);
+                found.push((node.level, Step { digest: None, ..step }));
+                continue;
+            };
+            let after = &self.b.nodes()[partner];
+            let step = self.step(&self.labels_b[partner], self.b, after, self.changes(at, partner));
+            let (equal, was) = (node.digest == after.digest, Some(node.digest));
+            found.push((after.level, Step { equal, was, ..step }));
         }
         for (at, node) in self.b.nodes().iter().enumerate() {
             if self.pairing.before[at].is_none() {
-                found.push((node.level, self.added(at)));
+                let step = self.step(&self.labels_b[at], self.b, node, vec![self.added(at)]);
+                found.push((node.level, step));
             }
         }
         found.sort_by_key(|(level, _)| *level);
-        found.into_iter().map(|(_, difference)| difference).collect()
+        found.into_iter().map(|(_, step)| step).collect()
+    }
+
+    /// A node that has no partner, unless the caller says otherwise.
+    fn step(&self, label: &str, graph: &Graph, node: &Node, differences: Vec<Difference>) -> Step {
+        let operator = graph.operator(node);
+        Step {
+            operator: label.to_owned(),
+            location: operator.location.clone(),
+            source: operator.source.is_some(),
+            digest: Some(node.digest),
+            was: None,
+            equal: false,
+            differences,
+        }
     }
 
     fn removed(&self, at: usize) -> Difference {
@@ -117,26 +141,16 @@ impl<'a> Comparison<'a> {
         } else {
             &b.location
         };
-        let mut found = Vec::new();
-        let mut push = |kind, before: String, after: String| {
-            found.push(difference(&self.labels_b[partner], location, kind, before, after));
-        };
-        if a.version != b.version {
-            push(Kind::Version, or_absent(&a.version), or_absent(&b.version));
-        }
-        if a.code != b.code {
-            let shown = |o: &Operator| o.code.map_or_else(|| ABSENT.to_owned(), |code| code.short());
-            push(Kind::Code, shown(a), shown(b));
-        }
-        let (params_a, params_b): (HashMap<_, _>, HashMap<_, _>) =
-            (self.a.params(node_a).collect(), self.b.params(node_b).collect());
-        for name in params_a.keys().chain(params_b.keys()).collect::<BTreeSet<_>>() {
-            let (before, after) = (params_a.get(name), params_b.get(name));
-            if before != after {
-                let shown = |value: Option<&&Value>| value.map_or_else(|| ABSENT.to_owned(), |v| v.shown());
-                push(Kind::Parameter((**name).clone()), shown(before), shown(after));
+        let label = &self.labels_b[partner];
+        let mut found = self.parts((a, node_a), (b, node_b), label);
+        for part in &mut found {
+            if part.location.is_empty() {
+                part.location.clone_from(location);
             }
         }
+        let mut push = |kind, before: String, after: String| {
+            found.push(difference(label, location, kind, before, after));
+        };
         match (&a.determinism, &b.determinism) {
             (Determinism::Seeded(x), Determinism::Seeded(y)) if x != y => {
                 push(Kind::Seed, x.to_string(), y.to_string())
@@ -158,12 +172,66 @@ impl<'a> Comparison<'a> {
         found
     }
 
+    /// Differences of what two paired operators are: leaves and versions, then parameters, and the code as such only
+    /// where neither says what changed.
+    fn parts(
+        &self,
+        (a, node_a): (&Operator, &Node),
+        (b, node_b): (&Operator, &Node),
+        label: &str,
+    ) -> Vec<Difference> {
+        let leaves_known = !a.leaves.is_empty() && !b.leaves.is_empty();
+        let mut found = match a.code != b.code && leaves_known {
+            true => leaf::changes(a, b, label),
+            false => Vec::new(),
+        };
+        let leaves_tell = !found.is_empty();
+        let params: (BTreeMap<_, _>, BTreeMap<_, _>) =
+            (self.a.params(node_a).collect(), self.b.params(node_b).collect());
+        for name in params.0.keys().chain(params.1.keys()).collect::<BTreeSet<_>>() {
+            let (before, after) = (params.0.get(name).copied(), params.1.get(name).copied());
+            if before == after {
+                continue;
+            }
+            let (shown_before, shown_after) = (shown(before), shown(after));
+            let leaf = found
+                .iter_mut()
+                .find(|d| matches!(&d.kind, Kind::Leaf(_, leaf) if leaf == *name));
+            match (leaf, before, after) {
+                // The leaf tells more of it, but for its value.
+                (Some(leaf), _, _) => (leaf.before, leaf.after) = (shown_before, shown_after),
+                (None, Some(Value::Map(before)), Some(Value::Map(after))) if **name == PACKAGES => {
+                    found.extend(packages(before, after, label, leaves_tell));
+                }
+                (None, _, _) => {
+                    let kind = Kind::Parameter((**name).clone());
+                    found.push(difference(label, "", kind, shown_before, shown_after));
+                }
+            }
+        }
+        let is_version = |d: &Difference| matches!(d.kind, Kind::Leaf(LeafKind::Version, _));
+        if a.version != b.version && !found.iter().any(is_version) {
+            let (before, after) = (or_absent(&a.version), or_absent(&b.version));
+            found.insert(0, difference(label, "", Kind::Version, before, after));
+        }
+        if a.code != b.code && !leaves_tell {
+            let shown = |o: &Operator| o.code.map_or_else(|| ABSENT.to_owned(), |code| code.short());
+            found.push(difference(label, "", Kind::Code, shown(a), shown(b)));
+        }
+        found
+    }
+
     /// The difference of two nodes' edges, unless an operator added, removed or moved explains it.
     fn edges(&self, at: usize, partner: usize) -> Option<(Kind, String, String)> {
         let (a, b) = (&self.a.nodes()[at], &self.b.nodes()[partner]);
         let (before, after) = self.upstream(at, partner);
         if self.moved[at] {
-            return Some((Kind::Moved, names(a, &self.labels_a), names(b, &self.labels_b)));
+            let (from, to) = (names(a, &self.labels_a), names(b, &self.labels_b));
+            // It may follow the same operators, and take other outputs of them.
+            return Some(match from == to {
+                false => (Kind::Moved, from, to),
+                true => (Kind::Inputs, ports(a, &self.labels_a), ports(b, &self.labels_b)),
+            });
         }
         let explained = |side: &Feeds| {
             side.iter()
@@ -194,6 +262,34 @@ impl<'a> Comparison<'a> {
                 .collect(),
         )
     }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), Value::shown)
+}
+
+/// Packages whose versions differ. Where leaves tell what changed they name those packages too: one that only one side
+/// relies on then follows from something else that changed.
+fn packages(
+    a: &BTreeMap<String, Value>,
+    b: &BTreeMap<String, Value>,
+    label: &str,
+    only_shared: bool,
+) -> Vec<Difference> {
+    let text = |value: Option<&Value>| match value {
+        Some(Value::Text(version)) => version.clone(),
+        other => shown(other),
+    };
+    let names = a.keys().chain(b.keys()).collect::<BTreeSet<_>>().into_iter();
+    let differing = names.filter(|name| match (a.get(*name), b.get(*name)) {
+        (Some(before), Some(after)) => before != after,
+        _ => !only_shared,
+    });
+    let differences = differing.map(|name| {
+        let kind = Kind::Leaf(LeafKind::Version, name.clone());
+        difference(label, "", kind, text(a.get(name)), text(b.get(name)))
+    });
+    differences.collect()
 }
 
 fn after_of(node: &Node, partner: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {

@@ -1,5 +1,6 @@
 //! One difference of two graphs, in words.
 
+use crate::{LeafKind, leaf::ABSENT};
 use std::fmt;
 
 /// One difference of two graphs. Displayed as `Resize size [232] -> [256] train.py:41`.
@@ -42,6 +43,33 @@ pub enum Kind {
     Inputs,
     /// What only runs before it.
     After,
+    /// A leaf of its code or state, by its name.
+    Leaf(LeafKind, String),
+}
+
+impl Kind {
+    /// The stable code of a miss that this difference makes: M11 code, M12 argument, M13 global, M14 version, M15 input,
+    /// M16 environment.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Leaf(LeafKind::Global, _) => "M13",
+            Self::Version | Self::Leaf(LeafKind::Version, _) => "M14",
+            Self::Source => "M15",
+            Self::Leaf(LeafKind::Environment, _) => "M16",
+            Self::Parameter(_)
+            | Self::Seed
+            | Self::Leaf(LeafKind::Argument | LeafKind::Closure | LeafKind::Default, _) => "M12",
+            Self::Added
+            | Self::Removed
+            | Self::Moved
+            | Self::Code
+            | Self::Determinism
+            | Self::Inputs
+            | Self::After
+            | Self::Leaf(LeafKind::Code, _) => "M11",
+        }
+    }
 }
 
 impl fmt::Display for Difference {
@@ -69,11 +97,40 @@ impl fmt::Display for Difference {
             Kind::Source => changed(f, "source")?,
             Kind::Inputs => changed(f, "inputs")?,
             Kind::After => changed(f, "runs after")?,
+            Kind::Leaf(kind, name) => leaf(f, *kind, name, self)?,
         }
         if location.is_empty() {
             Ok(())
         } else {
             write!(f, " {location}")
         }
+    }
+}
+
+/// `Resize size [232] -> [256]`, `aug.helper code changed`, `global SCALE 2 -> 3`, `package numpy 2.0 -> 2.1`.
+fn leaf(f: &mut fmt::Formatter<'_>, kind: LeafKind, name: &str, difference: &Difference) -> fmt::Result {
+    let Difference {
+        operator,
+        before,
+        after,
+        ..
+    } = difference;
+    match kind {
+        LeafKind::Code => {
+            let name = if name.is_empty() { operator } else { name };
+            let how = match (&**before, &**after) {
+                (ABSENT, _) => "reached now",
+                (_, ABSENT) => "not reached any more",
+                _ => "code changed",
+            };
+            write!(f, "{name} {how}")
+        }
+        LeafKind::Argument if name.is_empty() => write!(f, "{operator} {before} -> {after}"),
+        LeafKind::Argument => write!(f, "{operator} {name} {before} -> {after}"),
+        LeafKind::Closure | LeafKind::Default => {
+            write!(f, "{operator} {} {name} {before} -> {after}", kind.text())
+        }
+        LeafKind::Global | LeafKind::Environment => write!(f, "{} {name} {before} -> {after}", kind.text()),
+        LeafKind::Version => write!(f, "package {name} {before} -> {after}"),
     }
 }

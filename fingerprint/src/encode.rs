@@ -147,5 +147,6 @@ fn operator_of(position: usize, node: Decoded) -> Operator {
         after: after.into_iter().map(|operator| operator.to_string()).collect(),
         source,
         location: String::new(),
+        leaves: Vec::new(),
     }
 }

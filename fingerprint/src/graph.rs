@@ -1,7 +1,7 @@
 //! A checked graph of operators.
 
 use crate::{
-    Determinism, Digest, Error, Operator,
+    Determinism, Digest, Error, Note, Operator,
     canonical::{self, Node},
     determinism,
     edges::Edges,
@@ -144,6 +144,34 @@ impl Graph {
             shown
         } else {
             format!("{shown} | ... {rest} more")
+        }
+    }
+
+    /// What explains the operators of the canonical form, in its order. The form itself holds none of it.
+    #[must_use]
+    pub fn notes(&self) -> Vec<Note> {
+        let operators = self.nodes.iter().map(|node| &self.operators[node.operator]);
+        let note = |operator: &Operator| Note {
+            location: operator.location.clone(),
+            leaves: operator.leaves.clone(),
+        };
+        operators.map(note).collect()
+    }
+
+    /// Drops the leaves of all operators; differences are then told by parameters and digests.
+    pub fn forget_leaves(&mut self) {
+        for operator in &mut self.operators {
+            operator.leaves = Vec::new();
+        }
+    }
+
+    /// Puts back what [`Graph::notes`] returned of a graph with this canonical form; what is beyond its operators is
+    /// ignored.
+    pub fn annotate(&mut self, notes: Vec<Note>) {
+        for (node, note) in self.nodes.iter().zip(notes) {
+            let operator = &mut self.operators[node.operator];
+            operator.location = note.location;
+            operator.leaves = note.leaves;
         }
     }
 

@@ -11,7 +11,7 @@
 //! | May it be cached at all? | [`Graph::determinism`], and who is to blame: [`Graph::blame`] |
 //! | What does it run on? | [`input`]: items, directories, partitions, call arguments |
 //! | Is a file's `stat` to be trusted? | [`stat::is_racy`] |
-//! | What differs? | [`diff`] |
+//! | What differs? | [`diff`], and operator by operator [`compare`] |
 //!
 //! Equal digests mean that the same operators, with the same versions, code, parameters and seeds,
 //! run in the same arrangement. They say nothing about what is not in the graph: whoever builds one
@@ -35,20 +35,24 @@ mod edges;
 mod encode;
 mod error;
 mod graph;
+mod leaf;
 mod merkle;
 mod operator;
 mod order;
 mod pairing;
 mod source;
+mod step;
 mod value;
 
 pub use determinism::Determinism;
-pub use diff::diff;
+pub use diff::{compare, diff};
 pub use difference::{Difference, Kind};
 pub use digest::Digest;
 pub use error::Error;
 pub use graph::Graph;
+pub use leaf::{Leaf, LeafKind, Note};
 pub use operator::{Input, Operator};
 pub use source::Source;
 pub use stat::FileStat;
+pub use step::Step;
 pub use value::Value;

@@ -1,6 +1,6 @@
 //! One step of a pipeline.
 
-use crate::{Determinism, Digest, Source, Value};
+use crate::{Determinism, Digest, Leaf, Source, Value};
 use std::collections::BTreeMap;
 
 /// One step of a pipeline.
@@ -26,6 +26,8 @@ pub struct Operator {
     pub source: Option<Source>,
     /// Where the user wrote it: `train.py:41`. Never part of a digest.
     pub location: String,
+    /// Named parts of its code and state. Never part of a digest.
+    pub leaves: Vec<Leaf>,
 }
 
 /// A data edge.
@@ -52,13 +54,14 @@ impl Operator {
             after: Vec::new(),
             source: None,
             location: String::new(),
+            leaves: Vec::new(),
         }
     }
 
-    /// The name without its package: `Resize`. Names that are not paths of identifiers stay whole.
+    /// The name without its package, and what encloses it: `Resize`. Names that are not paths of identifiers stay whole.
     #[must_use]
     pub fn short_name(&self) -> &str {
-        let is_path = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':');
+        let is_path = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'<' | b'>');
         let last = self.name.rsplit(['.', ':']).next().unwrap_or_default();
         if last.is_empty() || !self.name.bytes().all(is_path) {
             &self.name

@@ -1,6 +1,9 @@
 //! Graphs: from the wire with every bound checked, and back.
 
-use crate::v1::{self, determinism::Class, source, value::Kind};
+use crate::{
+    leaf::Room,
+    v1::{self, determinism::Class, source, value::Kind},
+};
 use prebake_fingerprint::{
     Determinism, Digest, Error, Graph, Input, Operator, Source, Value,
     limits::{GRAPH_VERSION, VALUE_DEPTH_MAX, check_operators},
@@ -19,12 +22,14 @@ impl TryFrom<v1::Graph> for Graph {
             return Err(Error::UnsupportedVersion { found: wire.version });
         }
         check_operators(wire.operators.len())?;
-        let operators: Result<_, _> = wire.operators.into_iter().map(operator).collect();
+        let mut room = Room::default();
+        let operators = wire.operators.into_iter().map(|each| operator(each, &mut room));
+        let operators: Result<_, _> = operators.collect();
         Self::new(operators?, &wire.output)
     }
 }
 
-fn operator(wire: v1::Operator) -> Result<Operator, Error> {
+fn operator(wire: v1::Operator, room: &mut Room) -> Result<Operator, Error> {
     let id = wire.id;
     let malformed = |what| Error::MalformedMessage {
         operator: id.clone(),
@@ -57,6 +62,7 @@ fn operator(wire: v1::Operator) -> Result<Operator, Error> {
         after: wire.after,
         source,
         location: wire.location,
+        leaves: room.leaves(wire.leaves),
         id,
     })
 }
@@ -152,6 +158,7 @@ impl From<&Operator> for v1::Operator {
             after: operator.after.clone(),
             source: operator.source.as_ref().map(v1::Source::from),
             location: operator.location.clone(),
+            leaves: operator.leaves.iter().map(v1::Leaf::from).collect(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `prebake.v1`: what Prebake's daemon and its clients say to each other.
 //!
 //! [`v1`] holds the generated messages; [`graph`] turns a wire graph into a checked
-//! [`prebake_fingerprint::Graph`].
+//! [`prebake_fingerprint::Graph`], and [`leaf`] what explains it.
 
 pub mod graph;
+pub mod leaf;
 mod stat;
 
 /// Messages and services generated from `proto/prebake/v1`.

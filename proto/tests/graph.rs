@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use prebake_fingerprint::{FileStat, Graph, Value};
-use prebake_proto::{graph::NOT_DECLARED, v1};
+use prebake_proto::{graph::NOT_DECLARED, leaf::trim, v1};
 use prost::Message;
 use serde_json::{Value as Json, json};
 
@@ -209,4 +209,37 @@ fn stats_go_both_ways() {
         ctime_ns: i64::MAX,
     };
     assert_eq!(FileStat::from(v1::FileStat::from(stat)), stat);
+}
+
+#[test]
+fn leaves_survive_and_what_is_too_much_of_them_is_dropped() {
+    let leaf = |path: &str| json!({"path": path, "kind": "global", "digest": "AAAAAAAAAAAAAAAAAAAAAA==", "shown": "2"});
+    let leaves = |leaves: Json| Graph::try_from(parse(&with("leaves", leaves))).unwrap();
+    let graph = leaves(json!([leaf("SCALE")]));
+    assert_eq!(graph.digest(), Graph::try_from(parse(&small())).unwrap().digest());
+    let again = Graph::try_from(v1::Graph::from(&graph)).unwrap();
+    assert_eq!(again.operators()[0].leaves, graph.operators()[0].leaves);
+    assert_eq!(again.operators()[0].leaves[0].path, "SCALE");
+
+    let count = |json: Json| leaves(json).operators()[0].leaves.len();
+    let mut strange = leaf("x");
+    strange["kind"] = "colour".into();
+    assert_eq!(count(json!([strange, leaf("SCALE")])), 1);
+    let mut short = leaf("x");
+    short["digest"] = "AQ==".into();
+    assert_eq!(count(json!([short, leaf(&"x".repeat(5000)), leaf("SCALE")])), 1);
+    let many: Vec<_> = (0..5000).map(|i| leaf(&i.to_string())).collect();
+    assert!(count(many.into()) <= 4096);
+    let mut wire = parse(&with(
+        "leaves",
+        (0..9000)
+            .map(|i| leaf(&format!("{i:0999}")))
+            .collect::<Vec<_>>()
+            .into(),
+    ));
+    assert!(wire.encoded_len() > 4 << 20);
+    trim(&mut wire);
+    assert!(wire.encoded_len() < 300 << 10 && wire.operators[0].leaves.len() > 200);
+    let large: Vec<_> = (0..1000).map(|i| leaf(&format!("{i:01000}"))).collect();
+    assert!((1..300).contains(&count(large.into())));
 }

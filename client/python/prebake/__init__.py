@@ -16,7 +16,17 @@ from prebake.cached import cached
 from prebake.code import fingerprint
 from prebake.dataset import Dataset
 from prebake.errors import PrebakeWarning, Refused
-from prebake.marks import random
+from prebake.marks import pure, random, register
 from prebake.wrap import wrap
 
-__all__ = ["Dataset", "PrebakeWarning", "Refused", "cached", "fingerprint", "random", "wrap"]
+__all__ = [
+    "Dataset",
+    "PrebakeWarning",
+    "Refused",
+    "cached",
+    "fingerprint",
+    "pure",
+    "random",
+    "register",
+    "wrap",
+]

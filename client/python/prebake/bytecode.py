@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-#: `CO_HAS_DOCSTRING` (3.13): the docstring itself is left out too.
-HAS_DOCSTRING = 0x4000000
+#: Flags that say how code was written: `CO_NESTED`, and `CO_HAS_DOCSTRING` (3.13), as the docstring itself
+#: is left out too.
+SPELLING_FLAGS = 0x10 | 0x4000000
 
 #: Code objects whose analysis is kept: pipelines are described again at each epoch.
 CODES_MAX = 4096
@@ -67,7 +68,7 @@ def body(code: CodeType) -> Body:
         code.co_posonlyargcount,
         code.co_kwonlyargcount,
         code.co_nlocals,
-        code.co_flags & ~HAS_DOCSTRING,
+        code.co_flags & ~SPELLING_FLAGS,
         code.co_varnames[:parameters],
         code.co_names,
         len(code.co_cellvars),

@@ -11,18 +11,26 @@ from typing import Any, NamedTuple
 
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
-from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
+from prebake.functions import CODE_FAMILIES, CODE_HANDLERS, settle
 from prebake.instances import encode
+from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
+from prebake.surroundings import surround
+
+#: Frames of Python for one value: some eight for each level of nesting.
+FRAMES_MAX = 20_000
 
 HANDLERS.update(CODE_HANDLERS)
 FAMILIES.update({**CODE_FAMILIES, object: encode})
 
 
 class Identity(NamedTuple):
-    """What something is: its digest, and the distributions it relies on with their versions."""
+    """What something is: its digest, the distributions it relies on with their versions, and its named
+    parts.
+    """
 
     digest: bytes
     packages: dict[str, str]
+    leaves: list[Leaf] = []  # noqa: RUF012
 
 
 def fingerprint(value: Any) -> str:
@@ -31,11 +39,41 @@ def fingerprint(value: Any) -> str:
 
 
 def identify(value: Any, name: str = "it") -> Identity:
-    """The identity of a value; `name` is what a refusal calls it."""
+    """The identity of a value; `name` is what a refusal calls it. Raises `Refused`, and nothing else."""
+    try:
+        return _identify(value, name)
+    except RecursionError:
+        pass
+    # Rare: a pipeline is some ten levels deep. Frames of Python are not on the machine's stack.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, FRAMES_MAX))
+    try:
+        return _identify(value, name)
+    except RecursionError:
+        raise Refused(Code.TOO_LARGE, f"{name} is nested too deeply") from None
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _identify(value: Any, name: str) -> Identity:
     encoder = Encoder(name)
     encoder.emit("interpreter", (sys.implementation.cache_tag or sys.version).encode())
     try:
+        start = len(encoder.out)
         encoder.value(value)
-    except RecursionError:
-        raise Refused(Code.TOO_LARGE, f"{encoder.where()[:200]} is nested too deeply") from None
-    return Identity(digest(CODE_CONTEXT, bytes(encoder.out)), dict(sorted(encoder.packages.items())))
+        if not encoder.leaves:
+            encoder.leaf(start, value)
+        settle(encoder)
+        encoder.path = [name]
+        surround(encoder)
+    except (Refused, RecursionError):
+        raise
+    except Exception as error:
+        # An odd object can raise anything when looked at.
+        said = f"cannot be looked at: {type(error).__name__}: {error}"
+        raise encoder.refuse(Code.OPAQUE, said) from error
+    whole = digest(CODE_CONTEXT, encoder.out)
+    if len(encoder.leaves) >= LEAVES_MAX:
+        # One leaf stands for the rest.
+        encoder.leaves[-1] = Leaf("...", "argument", whole[:LEAF_DIGEST_BYTES])
+    return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves)

@@ -9,28 +9,34 @@ written out each time, since equal ones are the same value.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from prebake import packages
 from prebake._job import native
 from prebake.errors import Code, Refused
+from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
+from prebake.scan import public, verdict_of
 
-CODE_CONTEXT = "prebake 2026 python code v1"
+CODE_CONTEXT = "prebake 2026 python code v2"
+LEAF_CONTEXT = "prebake 2026 python leaf v1"
 
 #: Values in one fingerprint. A vocabulary of a million words fits; a data set in a closure should be a file.
 VALUES_MAX = 4_000_000
+#: Characters of a path in a message.
+WHERE_MAX = 300
+#: Bytes from which what is written of a container is kept for its next mention.
+SHARED_BYTES_MIN = 256
+#: Members from which a container is hashed natively, if it holds nothing but numbers and text.
+PLAIN_MIN = 64
 #: Bytes from which a value is replaced by its digest in the stream, so that an array is not held twice.
 INLINE_BYTES_MAX = 4096
-#: Modules of Python itself whose use makes a function random.
-RANDOM_MODULES = frozenset({"random", "secrets"})
-#: What of the module `os` is the environment, which differs from job to job.
-ENVIRONMENT_NAMES = frozenset({"environ", "environb", "getenv", "getenvb"})
 ENVIRONMENT = "reads the environment, which is no part of its identity; pass the value as a parameter"
 
 
-def digest(context: str, data: bytes) -> bytes:
+def digest(context: str, data: Any) -> bytes:
     """BLAKE3-256 under a context. Without the native module nothing is stored, and any digest will do."""
     module = native()
     if module is not None:
@@ -43,7 +49,28 @@ class Encoder:
         self.out = bytearray()
         self.packages: dict[str, str] = {}
         self.path: list[str] = [name]
+        #: What the part being written is, for leaves: an argument unless something else says so.
+        self.kind = "argument"
+        self.leaves: list[Leaf] = []
+        #: Names in the code written so far, and of attributes from which that code takes an order.
+        self.names: set[str] = set()
+        self.ordered: set[str] = set()
+        #: Methods that would be refused if anything called them.
+        self.pending: list[Pending] = []
+        #: Classes that code itself may make instances of, by id.
+        self.constructed: set[int] = set()
+        #: Whether code asks its own objects for attributes by computed names.
+        self.computed = False
+        #: Environment variables and files whose content counts.
+        self.variables: dict[str, str | None] = {}
+        self.files: dict[str, bytes | None] = {}
+        #: Above 0 within what its user vouches for: its code is not judged.
+        self.trusted = 0
         self._left = VALUES_MAX
+        self._quiet = 0
+        #: Mentions of what was written elsewhere, and containers that hold none, by id.
+        self._context = 0
+        self._written: dict[int, tuple[bytes, Any]] = {}
         #: Numbered objects by id; each is kept alive so that its id stays its own.
         self._numbers: dict[int, tuple[int, Any]] = {}
         #: Containers being written, by id.
@@ -52,15 +79,22 @@ class Encoder:
     def where(self) -> str:
         return "".join(self.path)
 
-    def refuse(self, code: Code, reason: str) -> Refused:
-        return Refused(code, f"{self.where()} {reason}")
+    @staticmethod
+    def place(code: Any) -> str:
+        return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
-    def emit(self, tag: str, data: bytes = b"") -> None:
+    def refuse(self, code: Code, reason: str) -> Refused:
+        where = self.where()
+        if len(where) > WHERE_MAX:
+            where = f"{where[: WHERE_MAX // 2]}...{where[-WHERE_MAX // 2 :]}"
+        return Refused(code, f"{where} {reason}")
+
+    def emit(self, tag: str, data: Any = b"") -> None:
         """One part: tag, then its bytes or their digest, both with their lengths."""
         if len(data) > INLINE_BYTES_MAX:
             tag, data = f"{tag} {len(data)}", digest(CODE_CONTEXT, data)
         name = tag.encode()
-        self.out += struct.pack(">BQ", len(name), len(data)) + name + data
+        self.out += struct.pack(">BQ", len(name), len(data)) + name + bytes(data)
 
     def text(self, tag: str, *texts: str) -> None:
         """A part that holds strings; surrogates (undecodable file names) differ from every valid text."""
@@ -71,11 +105,35 @@ class Encoder:
             ),
         )
 
-    def member(self, step: str, value: Any) -> None:
-        """A value under a name that a refusal can show."""
+    def member(self, step: str, value: Any, kind: str | None = None) -> None:
+        """A value under a name that a refusal and a leaf can show."""
+        start, known, outer = len(self.out), len(self.leaves), self.kind
         self.path.append(step)
+        self.kind = kind or outer
         self.value(value)
+        if known == len(self.leaves) and step != ".key" and start < len(self.out) and not self._quiet:
+            self.leaf(start, value)
+        self.kind = outer
         self.path.pop()
+
+    def leaf(self, start: int, value: Any = object, kind: str = "", location: str = "") -> None:
+        """Names what was written from a place on, up to the bound."""
+        if self._quiet or len(self.leaves) >= LEAVES_MAX:
+            return
+        path = "".join(self.path[1:]).strip().lstrip(".") or "itself"
+        text = "" if value is object else shown(value)
+        digest_of = digest(LEAF_CONTEXT, bytes(self.out[start:]))[:LEAF_DIGEST_BYTES]
+        self.leaves.append(Leaf(path[:WHERE_MAX], kind or self.kind, digest_of, text, location))
+
+    def variable(self, name: str) -> None:
+        """An environment variable that code reads by its name: its value counts."""
+        if name not in self.variables:
+            self.variables[name] = os.environ.get(name)
+
+    def file(self, path: str) -> None:
+        """A file that code reads by a name written in it: its content counts."""
+        if path not in self.files:
+            self.files[path] = content(path)
 
     def value(self, value: Any) -> None:
         """Any value, by its exact type first, then by what it is an instance of."""
@@ -91,48 +149,131 @@ class Encoder:
             return
         seen = self._numbers.get(id(value))
         if seen is not None:
+            self._context += 1
             self.emit("seen", str(seen[0]).encode())
             return
-        handler = HANDLERS.get(kind) or next(h for base, h in FAMILIES.items() if isinstance(value, base))
+        handler = HANDLERS.get(kind) or next(h for base, h in FAMILIES.items() if issubclass(kind, base))
         handler(self, value)
 
     def number(self, value: Any) -> None:
         """Numbers an object that is written now, so that later mentions refer to it."""
+        self._context += 1
         self._numbers[id(value)] = (len(self._numbers), value)
 
     def items(self, tag: str, value: Any, members: Iterable[tuple[str, Any]], count: int) -> None:
         """The members of a container, in order. A container inside itself is written as its depth."""
         depth = self.open.get(id(value))
         if depth is not None:
+            self._context += 1
             self.emit("inside", str(depth).encode())
             return
+        written = self._written.get(id(value))
+        if written is not None:
+            self.out += written[0]
+            return
+        start, context = len(self.out), self._context
         self.open[id(value)] = len(self.open)
         self.emit(tag, str(count).encode())
+        known, quiet = len(self.leaves), count > MEMBERS_MAX
+        self._quiet += quiet
         for step, member in members:
             self.member(step, member)
+        self._quiet -= quiet
+        if tag in ("list", "tuple") and all(type(each) in _SCALARS for each in value):
+            # A list of numbers is one leaf.
+            del self.leaves[known:]
         del self.open[id(value)]
+        if self._context == context and len(self.out) - start >= SHARED_BYTES_MIN:
+            self._share(start, tag, value)
+
+    def _share(self, start: int, tag: str, value: Any) -> None:
+        """Keeps what was written of a container that depends on nothing around it, for its next mention.
+
+        A long one becomes its digest, mentioned again or not: containers in containers that share
+        parts have more paths than could be written out.
+        """
+        if len(self.out) - start > INLINE_BYTES_MAX:
+            whole = digest(CODE_CONTEXT, self.out[start:])
+            del self.out[start:]
+            self.emit(f"whole {tag}", whole)
+        self._written[id(value)] = (bytes(self.out[start:]), value)
 
     def unordered(self, tag: str, members: Iterable[Any]) -> None:
         """Members in the order of their digests. Each sees only the numbers known before the set."""
         outer, digests = self.out, []
+        self._quiet += 1
         for member in members:
-            numbers, self.out = dict(self._numbers), bytearray()
+            mark = len(self._numbers)
+            self.out = bytearray()
             self.member("{...}", member)
             digests.append(digest(CODE_CONTEXT, bytes(self.out)))
-            self._numbers = numbers
+            self._forget(mark)
+        self._quiet -= 1
         self.out = outer
         self.emit(tag, b"".join(sorted(digests)))
 
+    def _forget(self, mark: int) -> None:
+        """Drops the numbers given since there were so many."""
+        while len(self._numbers) > mark:
+            self._numbers.popitem()
+
+    def attempt(self, write: Callable[[], None]) -> Refused | None:
+        """Writes something, or nothing of it and returns why it is refused."""
+        before = (
+            len(self.out),
+            len(self._numbers),
+            len(self.path),
+            len(self.leaves),
+            self.kind,
+            dict(self.open),
+        )
+        trusted = self.trusted
+        try:
+            write()
+        except Refused as refused:
+            if refused.code is Code.TOO_LARGE:
+                raise
+            size, numbers, steps, leaves, self.kind, self.open = before
+            del self.out[size:], self.path[steps:], self.leaves[leaves:]
+            self._forget(numbers)
+            self.trusted = trusted
+            return refused
+        return None
+
     def named(self, owner: packages.Owner, module: str, qualname: str) -> None:
         """Installed code: fully known by its name and its distribution's version."""
-        if owner is packages.PYTHON and module.partition(".")[0] in RANDOM_MODULES:
-            raise self.refuse(
-                Code.RANDOM, f"uses {module}.{qualname}; mark the transform with prebake.random()"
-            )
-        if owner is packages.PYTHON and module == "os" and qualname in ENVIRONMENT_NAMES:
-            raise self.refuse(Code.ENVIRONMENT, ENVIRONMENT)
+        if qualname:
+            verdict = verdict_of(f"{public(module)}.{qualname}")
+            if isinstance(verdict, Code) and not self.trusted:
+                raise self.refuse(
+                    verdict, f"uses {module}.{qualname}, which is no function of its arguments alone"
+                )
         self.packages[owner.name] = owner.version
         self.text("installed", owner.name, owner.version, module, qualname)
+
+
+class Pending(NamedTuple):
+    """A method that would be refused if anything called it."""
+
+    cls: type
+    name: str
+    refused: Refused
+
+
+def content(path: str) -> bytes | None:
+    """Digest of a file's content; None if it cannot be read."""
+    module = native()
+    try:
+        if module is not None:
+            return module.hash_file(path)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "blake2b").digest()[:32]
+    except (OSError, ValueError):
+        return None
+    except Exception as error:
+        if type(error).__name__ != "Error":
+            raise
+        return None
 
 
 def _packed(tag: str, form: str) -> Callable[[Any], tuple[str, bytes]]:
@@ -153,8 +294,21 @@ _SCALARS: dict[type, Callable[[Any], tuple[str, bytes]]] = {
 }
 
 
+def _plain(encoder: Encoder, tag: str, value: Any) -> bool:
+    """Writes a large container of numbers and text by one native digest; whether it is one."""
+    if len(value) < PLAIN_MIN:
+        return False
+    module = native()
+    found = module.digest_plain(value) if module is not None else None
+    if found is not None:
+        encoder.emit(f"plain {tag}", found)
+    return found is not None
+
+
 def _sequence(tag: str) -> Callable[[Encoder, Any], None]:
     def encode(encoder: Encoder, value: Any) -> None:
+        if _plain(encoder, tag, value):
+            return
         encoder.items(tag, value, ((f"[{i}]", member) for i, member in enumerate(value)), len(value))
 
     return encode
@@ -162,6 +316,9 @@ def _sequence(tag: str) -> Callable[[Encoder, Any], None]:
 
 def _dict(encoder: Encoder, value: Any) -> None:
     # In order: what iterates over a dictionary yields what its order says.
+    if _plain(encoder, "dict", value):
+        return
+
     def members() -> Iterable[tuple[str, Any]]:
         for key, member in value.items():
             yield ".key", key

@@ -10,7 +10,6 @@ import functools
 import importlib
 import importlib.util
 import inspect
-import os
 import re
 import struct
 import sys
@@ -18,12 +17,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from prebake import bytecode, packages
-from prebake.encoder import ENVIRONMENT, ENVIRONMENT_NAMES, Encoder, Handler
+from prebake import bytecode, packages, scan
+from prebake.calls import words
+from prebake.encoder import Encoder, Handler, Pending
 from prebake.errors import Code
+from prebake.marks import PURE, is_pure
 
-#: Builtins that reach names which cannot be seen in the bytecode.
-DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "compile"})
 #: Entries of a class that are made by the interpreter or only describe it.
 CLASS_SKIPPED = frozenset(
     [
@@ -43,6 +42,7 @@ CLASS_SKIPPED = frozenset(
         "__annotate_func__",
         "__annotations_cache__",
         "__dataclass_params__",
+        PURE,
     ]
 )
 #: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
@@ -50,6 +50,13 @@ HEAP_TYPE = 1 << 9
 
 
 def _function(encoder: Encoder, function: types.FunctionType) -> None:
+    vouched = is_pure(function)
+    encoder.trusted += vouched
+    _described(encoder, function)
+    encoder.trusted -= vouched
+
+
+def _described(encoder: Encoder, function: types.FunctionType) -> None:
     code = function.__code__
     module = function.__globals__.get("__name__", "")
     owner = packages.owner(module) if _is_of(code, module) else None
@@ -58,24 +65,30 @@ def _function(encoder: Encoder, function: types.FunctionType) -> None:
         return
     encoder.number(function)
     if owner is None:
+        start = len(encoder.out)
         encoder.emit("function")
         _code(encoder, code)
+        encoder.leaf(start, kind="code", location=encoder.place(code))
         _globals(encoder, function)
         for name, value in sorted(vars(function).items()):
             # `functools.wraps` leaves the wrapped function here, where nothing but introspection looks.
-            if name != "__wrapped__":
+            if name not in ("__wrapped__", PURE):
                 encoder.text("attribute", name)
                 encoder.member(f".{name}", value)
     else:
         # Made while installed code ran: the code is known by version, what it holds is not.
         encoder.named(owner, module, code.co_qualname)
         _code(encoder, code)
-    encoder.member(".__defaults__", function.__defaults__)
-    encoder.member(
-        ".__kwdefaults__", function.__kwdefaults__ and dict(sorted(function.__kwdefaults__.items()))
-    )
+    defaults = function.__defaults__ or ()
+    encoder.emit("defaults", str(len(defaults)).encode())
+    named = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    for name, value in zip(named, defaults, strict=False):
+        encoder.member(f".{name}", value, "default")
+    for name, value in sorted((function.__kwdefaults__ or {}).items()):
+        encoder.text("keyword default", name)
+        encoder.member(f".{name}", value, "default")
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        encoder.member(f".{name}", cell)
+        encoder.member(f".{name}", cell, "closure")
 
 
 def _is_of(code: types.CodeType, module: str) -> bool:
@@ -103,25 +116,38 @@ def _cell(encoder: Encoder, cell: types.CellType) -> None:
 def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     """The globals that a function refers to, by value."""
     used = bytecode.references(function.__code__)
+    encoder.names |= used.names
+    if encoder.trusted:
+        encoder.attempt(scan.Scan(encoder, function).run)
+        _named_globals(encoder, function, used)
+        return
     written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
     if written:
         raise encoder.refuse(
             Code.CARRIES_STATE,
             f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
         )
+    scan.Scan(encoder, function).run()
+    _named_globals(encoder, function, used)
+
+
+def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecode.References) -> None:
     namespace, builtins = function.__globals__, vars(sys.modules["builtins"])
     for name in sorted(used.globals):
         encoder.text("global", name)
         if name in namespace:
+            start, known, outer = len(encoder.out), len(encoder.leaves), encoder.kind
             encoder.path.append(f" -> {name}")
+            encoder.kind = "global"
             _reached(encoder, namespace[name], name, used)
+            if known == len(encoder.leaves) and not isinstance(namespace[name], types.ModuleType):
+                encoder.leaf(start, namespace[name])
+            encoder.kind = outer
             encoder.path.pop()
         elif name in builtins:
-            if name in DYNAMIC:
-                raise encoder.refuse(
-                    Code.DYNAMIC, f"calls {name}(), which reaches names that cannot be seen in its code"
-                )
             encoder.text("builtin", name)
+            if not scan.covers(builtins[name]):
+                encoder.value(builtins[name])
         else:
             encoder.emit("unbound")
     for name, level, names in sorted(used.imports):
@@ -130,10 +156,16 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
 
 def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References) -> None:
     """A value that code names. Of a user's module, only the attributes that the code can take count."""
-    if value is os and used.names & ENVIRONMENT_NAMES:
-        raise encoder.refuse(Code.ENVIRONMENT, ENVIRONMENT)
-    if not isinstance(value, types.ModuleType) or packages.owner(value.__name__) is not None:
+    if isinstance(value, type):
+        encoder.constructed.update(map(id, value.__mro__))
+    if scan.covers(value):
+        # What the code does with it was judged by itself.
+        encoder.text("judged", name)
+    elif not isinstance(value, types.ModuleType):
         encoder.value(value)
+    elif packages.owner(value.__name__) is not None:
+        encoder.value(value)
+        _patched(encoder, value, used)
     elif name in used.bare:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"uses the module {value.__name__} as a value; name the attributes instead"
@@ -145,10 +177,26 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
         encoder.emit("module")
         for attribute in sorted((used.names | {"__getattr__"}) & vars(value).keys()):
             encoder.text("attribute", attribute)
+            start, known = len(encoder.out), len(encoder.leaves)
             encoder.path.append(f".{attribute}")
-            _reached(encoder, vars(value)[attribute], attribute, used)
+            inner = vars(value)[attribute]
+            _reached(encoder, inner, attribute, used)
+            if known == len(encoder.leaves) and not isinstance(inner, types.ModuleType):
+                encoder.leaf(start, inner)
             encoder.path.pop()
         del encoder.open[id(value)]
+
+
+def _patched(encoder: Encoder, module: types.ModuleType, used: bytecode.References) -> None:
+    """Functions of the user's own that stand in an installed module: the version does not know them."""
+    for attribute in sorted(used.names & vars(module).keys()):
+        value = vars(module)[attribute]
+        if (
+            type(value) is types.FunctionType
+            and packages.owner(value.__globals__.get("__name__", "")) is None
+        ):
+            encoder.text("patched", attribute)
+            encoder.member(f".{attribute}", value)
 
 
 def _imported(
@@ -164,8 +212,6 @@ def _imported(
     encoder.text("import", full, *names)
     owner = packages.owner(full)
     if owner is not None:
-        if full.partition(".")[0] == "os" and used.names & ENVIRONMENT_NAMES:
-            raise encoder.refuse(Code.ENVIRONMENT, ENVIRONMENT)
         encoder.named(owner, full, "")
         return
     try:
@@ -201,13 +247,63 @@ def _class(encoder: Encoder, cls: type) -> None:
     except Exception as error:
         raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
     encoder.member(".__annotations__", annotations)
+    if encoder.path[-1] not in (".__class__", ".__bases__[0]"):
+        encoder.constructed.update(map(id, cls.__mro__))
     for name, value in sorted(vars(cls).items()):
         if name not in CLASS_SKIPPED:
             encoder.text("attribute", name)
-            encoder.member(f".{name}", value)
+            _attribute(encoder, cls, name, value)
+
+
+def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
+    """An entry of a class. A method that must be refused counts only if something calls it."""
+    function = (
+        getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
+    )
+    if type(function) is not types.FunctionType:
+        encoder.member(f".{name}", value)
+        return
+    names = set(encoder.names)
+    refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
+    if refused is not None:
+        encoder.names = names
+        encoder.emit("uncalled")
+        _code(encoder, function.__code__)
+        encoder.pending.append(Pending(cls, name, refused))
+
+
+#: Methods that nothing calls while items are computed, unless code makes or copies instances.
+_MAKING = frozenset({"__init__", "__new__", "__post_init__"})
+_IDLE = words(
+    "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ "
+    "__deepcopy__"
+    "__init_subclass__ __sizeof__ __dir__"
+)
+
+
+def settle(encoder: Encoder) -> None:
+    """Raises the refusal of the first method that something calls, as far as names tell."""
+    for each in encoder.pending:
+        if _is_called(encoder, each):
+            raise each.refused
+
+
+def _is_called(encoder: Encoder, each: Pending) -> bool:
+    if each.name in _MAKING:
+        return id(each.cls) in encoder.constructed
+    if each.name in _IDLE:
+        return each.name in encoder.names
+    if each.name.startswith("__") and each.name.endswith("__"):
+        return True
+    inherited = any(
+        each.name in vars(base) and base is not object and packages.owner(base.__module__) is not None
+        for base in each.cls.__mro__[1:]
+    )
+    return inherited or encoder.computed or each.name in encoder.names
 
 
 def _method(encoder: Encoder, method: types.MethodType) -> None:
+    encoder.names.add(method.__func__.__name__)
     encoder.emit("method")
     encoder.member(".__func__", method.__func__)
     encoder.member(".__self__", method.__self__)
@@ -215,6 +311,10 @@ def _method(encoder: Encoder, method: types.MethodType) -> None:
 
 def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
     bound = function.__self__
+    if scan.covers(function) and not encoder.trusted:
+        raise encoder.refuse(
+            Code.RANDOM, f"is {function.__name__}, which is no function of its arguments alone"
+        )
     if bound is not None and not isinstance(bound, types.ModuleType):
         encoder.text("bound builtin", function.__name__)
         encoder.member(".__self__", bound)

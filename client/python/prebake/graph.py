@@ -17,9 +17,12 @@ from typing import Any
 
 from prebake import bytecode, packages
 from prebake.code import Identity, identify
+from prebake.marks import Pure
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
+#: Whether operators carry their named parts. Off until the daemon's graph message has a field for them.
+LEAVES = True
 #: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
 TEXT_MAX = 200
 LIST_MAX = 16
@@ -42,6 +45,11 @@ def files(path_ignored: bool) -> Json:
     return _source("files", {"files": {"pathIgnored": path_ignored}})
 
 
+def arguments() -> Json:
+    """The source of graphs whose items are arguments of a call."""
+    return _source("arguments", {"arguments": True})
+
+
 def step(transform: Any, identity: Identity) -> Json:
     """One operator of a chain."""
     return _operator("", transform, identity)
@@ -59,8 +67,7 @@ def chain(operators: Sequence[Json]) -> str:
 
 def of_call(function: Callable[..., Any]) -> str:
     """The graph of one function over its arguments. Raises `Refused` if the function cannot be known."""
-    source = _source("arguments", {"arguments": True})
-    return _graph([source, _operator("1", function, identify(function, _name(function)))])
+    return chain([arguments(), step(function, identify(function, _name(function)))])
 
 
 def _graph(operators: list[Json]) -> str:
@@ -86,13 +93,29 @@ def _operator(identifier: str, transform: Callable[..., Any], identity: Identity
         "codeDigest": base64.b64encode(identity.digest).decode(),
         "determinism": {"deterministic": True},
         "location": _location(transform),
+        **(_leaves(identity) if LEAVES else {}),
     }
+
+
+def _leaves(identity: Identity) -> Json:
+    """The named parts of an operator, for explanations; no part of a digest."""
+    named = [
+        {
+            "path": leaf.path.encode("utf-8", "replace").decode(),
+            "kind": leaf.kind,
+            "digest": base64.b64encode(leaf.digest).decode(),
+            "shown": leaf.shown.encode("utf-8", "replace").decode(),
+            "location": leaf.location,
+        }
+        for leaf in identity.leaves
+    ]
+    return {"leaves": named}
 
 
 def _bare(transform: Any) -> Any:
     """The function or class behind a partial, a method or an instance."""
-    while isinstance(transform, functools.partial):
-        transform = transform.func
+    while isinstance(transform, (functools.partial, Pure)):
+        transform = transform.function if isinstance(transform, Pure) else transform.func
     if isinstance(transform, types.MethodType):
         return transform.__func__
     return transform if hasattr(transform, "__qualname__") else type(transform)

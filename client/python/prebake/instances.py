@@ -10,15 +10,15 @@ from __future__ import annotations
 import copyreg
 import enum
 import os
-import sys
 import types
 from pathlib import PurePath
 from typing import Any
 
-from prebake import packages
+from prebake import data, packages
 from prebake.encoder import ENVIRONMENT, Encoder
 from prebake.errors import Code
-from prebake.marks import is_random
+from prebake.marks import Pure, is_pure, is_random
+from prebake.scan import hashes_vary
 
 #: Random generators by class: their state changes as they are used.
 RANDOM_CLASSES = frozenset(
@@ -42,14 +42,37 @@ def encode(encoder: Encoder, value: Any) -> None:
     cls = type(value)
     if cls is object:
         raise encoder.refuse(Code.OPAQUE, "is a bare object(), which equals nothing but itself")
+    if is_pure(value):
+        encoder.trusted += 1
+        if cls is Pure:
+            encoder.value(value.function)
+        else:
+            _encode(encoder, value)
+        encoder.trusted -= 1
+        return
+    _encode(encoder, value)
+
+
+def _encode(encoder: Encoder, value: Any) -> None:
+    cls = type(value)
     if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES or is_random(value):
         raise encoder.refuse(
             Code.RANDOM, f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
         )
     if cls is type(os.environ):
         raise encoder.refuse(Code.ENVIRONMENT, ENVIRONMENT)
-    if _array(encoder, value):
+    if getattr(cls, "__prebake_token__", None) is not None:
+        encoder.number(value)
+        encoder.emit("token")
+        encoder.member(".__class__", cls)
+        encoder.member(".__prebake_token__()", value.__prebake_token__())
         return
+    if data.encode(encoder, value):
+        return
+    if hasattr(cls, "__next__") and packages.owner(cls.__module__) is not None:
+        raise encoder.refuse(
+            Code.OPAQUE, f"is a {cls.__qualname__}: what it yields depends on what was taken before"
+        )
     if isinstance(value, enum.Enum):
         encoder.text("enum", value.name)
         encoder.member(".__class__", cls)
@@ -65,7 +88,7 @@ def _instance(encoder: Encoder, value: Any) -> None:
     cls = type(value)
     content = next((base for base in _CONTENTS if isinstance(value, base)), None)
     installed = packages.owner(cls.__module__) is not None
-    if content is None and (_hides_state(cls) or installed and _says_its_state(cls)):
+    if content is None and (hides_state(cls) or installed and _says_its_state(cls)):
         _taken_apart(encoder, value)
         return
     if not installed and _says_its_state(cls):
@@ -78,6 +101,10 @@ def _instance(encoder: Encoder, value: Any) -> None:
         encoder.value(content(value))
     for name, field in sorted(_fields(value).items()):
         encoder.text("field", name)
+        if name in encoder.ordered and type(field) in (set, frozenset) and hashes_vary(field):
+            raise encoder.refuse(
+                Code.UNSTABLE, f"takes the order of the set {name}, which is another in each process; sort it"
+            )
         encoder.member(f".{name}", field)
 
 
@@ -93,7 +120,7 @@ def _fields(value: Any) -> dict[str, Any]:
     return fields
 
 
-def _hides_state(cls: type) -> bool:
+def hides_state(cls: type) -> bool:
     """Whether instances hold more bytes than the fields Python can see."""
     seen = _HEADER + _FIELD * (cls.__dictoffset__ > 0) + _FIELD * (cls.__weakrefoffset__ > 0)
     for each in cls.__mro__:
@@ -133,8 +160,12 @@ def _taken_apart(encoder: Encoder, value: Any) -> None:
 
 def _exported(encoder: Encoder, value: Any) -> bool:
     """Whether an installed module offers this very object under its own name, as `numpy.sin`."""
-    module = getattr(value, "__module__", None) or type(value).__module__
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    try:
+        module = getattr(value, "__module__", None) or type(value).__module__
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    except Exception:
+        # An odd object's attributes may raise anything; it has no name then.
+        return False
     if not isinstance(module, str) or not isinstance(name, str):
         return False
     owner = packages.owner(module)
@@ -151,34 +182,3 @@ def _global(encoder: Encoder, value: Any, name: str) -> None:
             encoder.named(owner, module, name)
             return
     raise encoder.refuse(Code.OPAQUE, f"is known only as {name!r}, which no installed module holds")
-
-
-def _order(strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes from the slowest to the fastest: results take over the order of what they are computed from."""
-    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
-
-
-def _array(encoder: Encoder, value: Any) -> bool:
-    """Arrays and tensors: type, shape and content."""
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    cls = type(value)
-    if numpy is not None and cls is numpy.ndarray:
-        encoder.emit("ndarray")
-        encoder.member(".shape", value.shape)
-        encoder.member(".order", _order(value.strides))
-        encoder.member(".dtype", value.dtype)
-        if value.dtype.hasobject:
-            encoder.member("", value.tolist())
-        else:
-            encoder.emit("bytes", value.tobytes())
-        return True
-    if torch is not None and cls in (torch.Tensor, torch.nn.Parameter):
-        if value.layout is not torch.strided or value.is_quantized:
-            raise encoder.refuse(Code.OPAQUE, f"is a tensor of layout {value.layout}")
-        encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
-        encoder.member(".shape", tuple(value.shape))
-        encoder.member(".order", _order(value.stride()))
-        flat = value.detach().cpu().contiguous().reshape(-1)
-        encoder.emit("bytes", flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
-        return True
-    return False

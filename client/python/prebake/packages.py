@@ -13,8 +13,11 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from prebake.calls import words
 
 
 class Owner(NamedTuple):
@@ -108,6 +111,50 @@ def _listing(info: Path, name: str) -> bytes | None:
         return (info / name).read_bytes()
     except OSError:
         return None
+
+
+#: Requirements that only build, download or show; nothing that an item is computed with.
+BYSTANDERS = words(
+    "typing-extensions setuptools wheel pip packaging filelock tqdm requests urllib3 certifi idna "
+    "charset-normalizer"
+    "jinja2 markupsafe pyyaml click rich colorama pygments markdown-it-py mdurl huggingface-hub hf-xet"
+)
+
+
+def required(names: Iterable[str]) -> set[Owner]:
+    """The distributions that those of some names require, and so on, as far as they are installed."""
+    roots, found, pending = _site_roots(), set(), list(names)
+    seen = set(pending)
+    while pending:
+        name = pending.pop()
+        for root in roots:
+            each = _by_name(root).get(name)
+            if each is None:
+                continue
+            found.add(each.owner)
+            new = [other for other in _requirements(each.info) if other not in seen]
+            seen.update(new)
+            pending += new
+            break
+    return found
+
+
+@functools.cache
+def _by_name(root: Path) -> dict[str, _Installed]:
+    return {each.owner.name: each for each in _installed(root)}
+
+
+@functools.lru_cache(maxsize=1024)
+def _requirements(info: Path) -> tuple[str, ...]:
+    text = _listing(info, "METADATA" if info.suffix == ".dist-info" else "PKG-INFO") or b""
+    head = text.partition(b"\n\n")[0].decode("utf-8", "replace")
+    names = []
+    for line in head.splitlines():
+        if line.startswith("Requires-Dist:") and "extra ==" not in line:
+            name = canonical(re.match(r"[\w.-]*", line.partition(":")[2].strip())[0])  # type: ignore[index]
+            if name and name not in BYSTANDERS and not name.startswith(("nvidia-", "types-")):
+                names.append(name)
+    return tuple(names)
 
 
 def _distribution(root: Path, relative: str, top: str) -> Owner | None:

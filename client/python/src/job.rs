@@ -54,6 +54,13 @@ impl Job {
         });
         planned.map(Collection).map_err(raise)
     }
+
+    /// Tells the daemon what is not cached and why, for `prebake explain`: a code (R20 to R42, or M18 for an item whose
+    /// computation failed), the reason, and where the user wrote it. Best effort, once for each.
+    #[pyo3(signature = (code, reason, location = ""))]
+    fn refused(&self, py: Python<'_>, code: &str, reason: &str, location: &str) {
+        py.detach(|| self.0.refused(code, reason, location));
+    }
 }
 
 /// All entries of one subgraph.

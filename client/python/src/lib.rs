@@ -9,7 +9,9 @@ mod error;
 mod exit;
 mod items;
 mod job;
+mod plain;
 
+use crate::buffer::Parts;
 use crate::error::raise;
 use prebake_client::{Code, Error, Folder};
 use prebake_fingerprint::input;
@@ -18,10 +20,23 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::PathBuf;
 
-/// BLAKE3-256 of the data in derive-key mode.
+/// Bytes from which hashing lets go of the GIL: less is done sooner than another thread has started.
+const DETACHED: usize = 1 << 20;
+
+/// BLAKE3-256 of the data in derive-key mode. Any contiguous buffer is read where it lies. On one thread: a pool of
+/// them would not survive a fork.
 #[pyfunction]
-fn digest(context: &str, data: &[u8]) -> Cow<'static, [u8]> {
-    blake3::derive_key(context, data).to_vec().into()
+fn digest(py: Python<'_>, context: &str, data: Bound<'_, PyAny>) -> PyResult<Cow<'static, [u8]>> {
+    let parts = Parts::new(&[data])?;
+    let mut hasher = blake3::Hasher::new_derive_key(context);
+    for slice in parts.slices() {
+        if slice.len() < DETACHED {
+            hasher.update(slice);
+        } else {
+            py.detach(|| hasher.update(slice));
+        }
+    }
+    Ok(hasher.finalize().as_bytes().to_vec().into())
 }
 
 /// Content digest of a file.
@@ -55,6 +70,8 @@ mod _native {
     use super::items::Items;
     #[pymodule_export]
     use super::job::{Collection, Job, connect};
+    #[pymodule_export]
+    use super::plain::digest_plain;
     #[pymodule_export]
     use super::{after_fork, digest, folder, hash_file};
 }

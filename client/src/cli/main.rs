@@ -3,6 +3,8 @@
 mod archive;
 mod arguments;
 mod command;
+mod doctor;
+mod explain;
 mod graphs;
 mod identity;
 mod programs;
@@ -48,6 +50,18 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Say why something was computed or not cached. Exits with 0 if there was something to explain, 1 if nothing was
+    /// missed, 2 if it cannot be told.
+    Explain {
+        /// file.py:line of an operator, the first digits of a subgraph digest, or a job's name, pid or session; the last
+        /// miss or refusal if it is not given.
+        target: Option<String>,
+        /// One JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the daemon, its folder and this machine. Exits with 1 if a check fails.
+    Doctor(doctor::Arguments),
     /// Drop what is cheapest to compute again until the disk holds no more than so many bytes.
     Gc {
         /// Bytes that may stay: a number, or with K, M, G (powers of 1024).
@@ -84,6 +98,8 @@ fn main() -> ExitCode {
         Verb::Trace(arguments) => trace::trace(arguments),
         Verb::Tracer(arguments) => trace::serve_tracer(arguments),
         Verb::Status { json } => status::status(dir.as_deref(), json),
+        Verb::Explain { target, json } => explain::explain(dir.as_deref(), target, json),
+        Verb::Doctor(arguments) => doctor::doctor(dir.as_deref(), arguments),
         Verb::Gc { to } => status::gc(dir.as_deref(), &to),
         Verb::Demo { arguments } => programs::demo(&arguments),
         Verb::Fingerprint { file } => graphs::fingerprint(&file),

@@ -2,8 +2,13 @@
 
 use crate::Outcome;
 use prebake_client::{Control, Folder};
+use prebake_proto::leaf::cut;
 use prebake_proto::v1::{StatusResponse, Totals};
 use std::{collections::HashMap, path::Path, process::ExitCode};
+
+/// Refusals in the table, and how much of each; `prebake explain` and JSON have the rest.
+const REFUSALS_SHOWN: usize = 4;
+const REASON_BYTES_SHOWN: usize = 160;
 
 /// Prints the status of the daemon.
 pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
@@ -29,7 +34,8 @@ pub fn gc(dir: Option<&Path>, to: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn control(dir: Option<&Path>) -> Result<Control, String> {
+/// Whoever serves the folder.
+pub fn control(dir: Option<&Path>) -> Result<Control, String> {
     let folder = Folder::resolve(dir).map_err(|e| e.to_string())?;
     Control::connect(&folder).map_err(|e| e.to_string())
 }
@@ -61,6 +67,7 @@ fn table(status: &StatusResponse) -> String {
     for warning in &status.warnings {
         out += &format!("warning   {warning}\n");
     }
+    out += &refusals(status, &t);
     if !status.collections.is_empty() {
         out +=
             "\nPIPELINE                                  ENTRIES      SIZE   REUSED  COMPUTED  CPU SAVED\n";
@@ -96,6 +103,19 @@ fn table(status: &StatusResponse) -> String {
             j.bypasses,
             human_seconds(j.cpu_seconds_saved)
         );
+    }
+    out
+}
+
+/// How many of each code since ever, and the last few of the caller's own.
+fn refusals(status: &StatusResponse, totals: &Totals) -> String {
+    if totals.refusals.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("refused  {}: see prebake explain\n", reasons(&totals.refusals));
+    for r in status.refusals.iter().take(REFUSALS_SHOWN) {
+        let reason = cut(r.reason.clone(), REASON_BYTES_SHOWN);
+        out += &format!("  {} {}: {reason} {} ({})\n", r.code, r.title, r.location, r.job);
     }
     out
 }

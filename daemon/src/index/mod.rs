@@ -20,11 +20,13 @@ pub enum Space {
     Counters,
     /// Trust domain and stat of a file -> digest of its content.
     Memo,
+    /// Subgraph digest and trust domain -> what explains the collection.
+    Notes,
 }
 
 impl Space {
     /// All spaces.
-    pub const ALL: [Self; 3] = [Self::Segments, Self::Counters, Self::Memo];
+    pub const ALL: [Self; 4] = [Self::Segments, Self::Counters, Self::Memo, Self::Notes];
 
     /// Its name on disk.
     pub fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Space {
             Self::Segments => "segments",
             Self::Counters => "counters",
             Self::Memo => "memo",
+            Self::Notes => "notes",
         }
     }
 }
@@ -39,7 +42,7 @@ impl Space {
 /// A key and its value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// Records by space and key. Values stay small (1 KiB or so); element bytes never come here.
+/// Records by space and key. Values stay small (1 KiB or so, notes up to 256 KiB); element bytes never come here.
 pub trait IndexStore: Send + Sync + 'static {
     /// A record's value.
     ///

@@ -93,7 +93,7 @@ fn open(path: &Path) -> Result<SledStore> {
     }
 }
 
-/// Writes an overgrown index anew, without its memo.
+/// Writes an overgrown index anew, without its memo and notes.
 fn compact(store: SledStore, path: &Path) -> Result<SledStore> {
     if store.bytes_on_disk() <= BYTES_MAX {
         return Ok(store);

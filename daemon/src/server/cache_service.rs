@@ -179,6 +179,18 @@ impl v1::cache_server::Cache for Service {
         let content_digests = known.await.map_err(|_| Error::corrupt("the memo failed"))?;
         Ok(Response::new(v1::MemoResponse { content_digests }))
     }
+
+    async fn refused(&self, request: Request<v1::RefusedRequest>) -> Reply<v1::RefusedResponse> {
+        let session = self.session(&request, request.get_ref().session)?;
+        let v1::RefusedRequest {
+            code,
+            reason,
+            location,
+            ..
+        } = request.into_inner();
+        self.0.keep_refusal(&session, &code, reason, location);
+        Ok(Response::new(v1::RefusedResponse {}))
+    }
 }
 
 fn digest(bytes: &[u8]) -> Result<Digest> {

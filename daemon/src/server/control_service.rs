@@ -1,7 +1,13 @@
 //! The `Control` service: status, gc, sync.
 
 use super::identity::peer;
-use crate::{cache::Cache, error::Error, status, task};
+use crate::{
+    cache::{Cache, domain_of},
+    diagnose,
+    error::Error,
+    explain, status, task,
+    tier::ssd::Why,
+};
 use prebake_proto::v1;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
@@ -23,7 +29,7 @@ impl v1::control_server::Control for Service {
         let bytes_max = request.into_inner().ssd_bytes_max;
         let work = move || {
             let before = status::Disk::of(&cache);
-            cache.ssd.shrink(bytes_max);
+            cache.ssd.shrink(bytes_max, Why::Asked);
             before.since(&cache)
         };
         let response = task::blocking(work).await;
@@ -35,5 +41,24 @@ impl v1::control_server::Control for Service {
         let done = task::blocking(move || cache.sync()).await;
         done.map_err(|_| Error::corrupt("sync failed"))?;
         Ok(Response::new(v1::SyncResponse {}))
+    }
+
+    async fn explain(&self, request: Request<v1::ExplainRequest>) -> Reply<v1::ExplainResponse> {
+        let peer = peer(&request)?;
+        let cache = Arc::clone(&self.0);
+        let work = move || explain::explain(&cache, &domain_of(peer), &request.get_ref().target);
+        let explanations = task::blocking(work).await;
+        let explanations = explanations.map_err(|_| Error::corrupt("explaining failed"))?;
+        Ok(Response::new(v1::ExplainResponse { explanations }))
+    }
+
+    async fn diagnose(&self, request: Request<v1::DiagnoseRequest>) -> Reply<v1::DiagnoseResponse> {
+        let peer = peer(&request)?;
+        let cache = Arc::clone(&self.0);
+        let work = move || diagnose::diagnose(&cache, &domain_of(peer));
+        let found = task::blocking(work).await;
+        Ok(Response::new(
+            found.map_err(|_| Error::corrupt("looking failed"))?,
+        ))
     }
 }

@@ -16,10 +16,15 @@ use crate::{
     index::{self, IndexSpace},
     memory::BLOCK_BYTES,
     metrics::Metrics,
+    misses::Misses,
     recovery,
+    refusals::Refusals,
     session::Sessions,
     task,
-    tier::{ram::RamTier, ssd::SsdTier},
+    tier::{
+        ram::RamTier,
+        ssd::{SsdTier, Why},
+    },
     vfs::{OsVfs, Vfs},
 };
 use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer};
@@ -199,6 +204,8 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
         config,
         catalog: Catalog::default(),
         sessions: Sessions::default(),
+        misses: Misses::default(),
+        refusals: Refusals::default(),
         ram,
         ssd: Arc::new(ssd),
         index,
@@ -245,7 +252,7 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
         kept = counters;
         let worker = Arc::clone(&cache);
         let _ = task::blocking(move || {
-            worker.ssd.shrink(worker.ssd.budget().bytes_max());
+            worker.ssd.shrink(worker.ssd.budget().bytes_max(), Why::Budget);
             worker.close_idle(segment_idle);
             if let Some(counters) = changed {
                 let _ = worker.index.put(index::Space::Counters, &counters);

@@ -16,7 +16,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     path::PathBuf,
     sync::{
         Arc,
@@ -32,6 +32,9 @@ const DEMAND_HALF_LIFE: Duration = Duration::from_secs(3600);
 /// without a margin equal segments would displace each other in turn.
 const DISPLACE_MARGIN: f64 = 1.25;
 
+/// Dropped segments of which it is known how: 256 GiB of full ones.
+const GONE_MAX: usize = 4096;
+
 /// Assumed until measured: reading back costs this much time per byte (2 GB/s).
 const READ_NS_PER_BYTE: f64 = 0.5;
 
@@ -43,6 +46,30 @@ pub struct Evicted {
     pub summary: Summary,
     /// Bytes it took on disk.
     pub file_bytes: u64,
+}
+
+/// Why a segment was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// To make room for a segment of this collection, which is worth more.
+    Displaced(u64),
+    /// To stay within the budget, with the index counted.
+    Budget,
+    /// Somebody asked for it (`prebake gc`).
+    Asked,
+    /// It does not match its digests.
+    Corrupt,
+    /// It could not be written.
+    Unwritten,
+}
+
+/// How a segment was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone {
+    /// When, in nanoseconds since 1970.
+    pub at_ns: i64,
+    /// Why.
+    pub why: Why,
 }
 
 struct Rank {
@@ -57,6 +84,9 @@ struct State {
     segments: HashMap<SegmentId, (Arc<Segment>, Rank)>,
     /// L of GreedyDual.
     floor: f64,
+    /// Of the last segments dropped, to explain misses; in order, and how each was lost.
+    dropped: VecDeque<SegmentId>,
+    gone: HashMap<SegmentId, Gone>,
 }
 
 /// Segment files within a budget of bytes.
@@ -178,7 +208,8 @@ impl SsdTier {
                 return Err(Error::new(Kind::NotFound, "gone", "the segment was given up"));
             }
             let result = segment.space().disk.resize(bytes);
-            if result.is_ok() || !self.evict_below(Some(segment.id)) {
+            let why = Why::Displaced(segment.collection);
+            if result.is_ok() || !self.evict_below(Some(segment.id), why) {
                 return result;
             }
         }
@@ -191,19 +222,19 @@ impl SsdTier {
     pub fn reserve_beside(&self, space: &mut Reservation, bytes: u64) -> Result<()> {
         loop {
             let result = space.resize(bytes);
-            if result.is_ok() || !self.evict_below(None) {
+            if result.is_ok() || !self.evict_below(None, Why::Budget) {
                 return result;
             }
         }
     }
 
     /// Evicts until at most `bytes_max` are in use; what is being written stays.
-    pub fn shrink(&self, bytes_max: u64) {
-        while self.budget.used() > bytes_max && self.evict_below(None) {}
+    pub fn shrink(&self, bytes_max: u64, why: Why) {
+        while self.budget.used() > bytes_max && self.evict_below(None, why) {}
     }
 
     /// Drops the least valuable durable segment, if it is worth clearly less than `newcomer`.
-    fn evict_below(&self, newcomer: Option<SegmentId>) -> bool {
+    fn evict_below(&self, newcomer: Option<SegmentId>, why: Why) -> bool {
         let now = self.clock.monotonic();
         let mut state = self.state.lock();
         let bar = newcomer
@@ -222,14 +253,24 @@ impl SsdTier {
         };
         state.floor = state.floor.max(value);
         drop(state);
-        self.remove(id);
+        self.remove(id, why);
         true
     }
 
     /// Drops a segment: evicted, corrupt, or never finished.
-    pub fn remove(&self, id: SegmentId) {
-        let removed = self.state.lock().segments.remove(&id);
-        let Some((segment, _)) = removed else { return };
+    pub fn remove(&self, id: SegmentId, why: Why) {
+        let mut state = self.state.lock();
+        let Some((segment, _)) = state.segments.remove(&id) else {
+            return;
+        };
+        let at_ns = self.clock.wall_ns();
+        state.gone.insert(id, Gone { at_ns, why });
+        state.dropped.push_back(id);
+        if state.dropped.len() > GONE_MAX {
+            let oldest = state.dropped.pop_front();
+            oldest.and_then(|oldest| state.gone.remove(&oldest));
+        }
+        drop(state);
         if let Err(error) = segment.unlink() {
             tracing::warn!(%error, "a segment's file stays behind until the next start");
         }
@@ -244,6 +285,11 @@ impl SsdTier {
         if evicted.segment.is_durable() {
             (self.on_evict)(&evicted);
         }
+    }
+
+    /// How a segment was lost, if that was lately.
+    pub fn gone(&self, id: SegmentId) -> Option<Gone> {
+        self.state.lock().gone.get(&id).copied()
     }
 
     /// Stops writing for good: after a failed sync the kernel may have dropped dirty pages and call

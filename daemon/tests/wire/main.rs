@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod client;
+mod explain;
 
 use client::{Daemon, channel, graph};
 use prebake_daemon::{

@@ -1,0 +1,205 @@
+"""What installed functions yield beside what their arguments say: a table, by dotted name.
+
+The longest entry that a name starts with decides. It is data: an entry that is missing is caught by the
+tripwire and the probe, one too many is only computed again.
+"""
+
+from __future__ import annotations
+
+from prebake.errors import Code
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a list that is too long for one name a line."""
+    return frozenset(text.split())
+
+
+#: Grows with each change of the tables below, which can make a verdict another.
+VERSION = 1
+
+#: Steady whatever its arguments are; a seeded generator is steady if its seed is seen in the code.
+STEADY, SEEDED, LISTING = "steady", "seeded", "listing"
+
+CALLS: dict[str, Code | str] = {
+    # Random numbers: generators of the process, and those that nobody seeds.
+    "random": Code.RANDOM,
+    "random.Random": SEEDED,
+    "_random.Random": SEEDED,
+    "secrets": Code.CLOCK,
+    "numpy.random": Code.RANDOM,
+    "numpy.random.default_rng": SEEDED,
+    "numpy.random.RandomState": SEEDED,
+    "numpy.random.SeedSequence": SEEDED,
+    "numpy.random.Generator": STEADY,
+    "numpy.random.BitGenerator": STEADY,
+    "numpy.random.PCG64": SEEDED,
+    "numpy.random.PCG64DXSM": SEEDED,
+    "numpy.random.MT19937": SEEDED,
+    "numpy.random.Philox": SEEDED,
+    "numpy.random.SFC64": SEEDED,
+    **dict.fromkeys(
+        [
+            f"torch.{name}"
+            for name in words(
+                "rand randn randint randperm rand_like randn_like randint_like normal bernoulli "
+                "multinomial poisson binomial seed initial_seed manual_seed set_rng_state "
+                "get_rng_state dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout "
+                "feature_dropout_ feature_alpha_dropout rrelu rrelu_ native_dropout random "
+                "distributions cuda.manual_seed cuda.manual_seed_all nn.init utils.data.random_split"
+            )
+        ],
+        Code.RANDOM,
+    ),
+    **dict.fromkeys(
+        [
+            f"torch.nn.functional.{name}"
+            for name in words(
+                "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout "
+                "gumbel_softmax rrelu"
+            )
+        ],
+        Code.RANDOM,
+    ),
+    "torch.Generator": STEADY,
+    "torch.random.fork_rng": Code.RANDOM,
+    "tensorflow.random": Code.RANDOM,
+    **{
+        f"tensorflow.random.{name}": STEADY
+        for name in words(
+            "stateless_uniform stateless_normal stateless_truncated_normal stateless_binomial "
+            "stateless_gamma stateless_poisson stateless_categorical "
+            "stateless_parameterized_truncated_normal experimental.stateless_shuffle "
+            "experimental.stateless_fold_in experimental.stateless_split"
+        )
+    },
+    "tensorflow.random.Generator.from_seed": SEEDED,
+    **dict.fromkeys(
+        [
+            f"tensorflow.image.random_{name}"
+            for name in (
+                words("brightness contrast crop flip_left_right flip_up_down hue jpeg_quality saturation")
+            )
+        ],
+        Code.RANDOM,
+    ),
+    "tensorflow.image.sample_distorted_bounding_box": Code.RANDOM,
+    "tensorflow.nn.dropout": Code.RANDOM,
+    "tensorflow.timestamp": Code.CLOCK,
+    "keras.random": Code.RANDOM,
+    "scipy.stats": STEADY,
+    "sklearn.utils.shuffle": Code.RANDOM,
+    "sklearn.utils.resample": Code.RANDOM,
+    "sklearn.model_selection.train_test_split": Code.RANDOM,
+    "torchaudio.functional.dither": Code.RANDOM,
+    "torchaudio.functional.griffinlim": Code.RANDOM,
+    "torchvision.ops.drop_block2d": Code.RANDOM,
+    "torchvision.ops.stochastic_depth": Code.RANDOM,
+    # Clocks, and names that are made anew each time.
+    **dict.fromkeys(
+        [
+            f"time.{name}"
+            for name in words(
+                "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time "
+                "process_time_ns thread_time thread_time_ns clock_gettime clock_gettime_ns localtime "
+                "gmtime ctime asctime strftime"
+            )
+        ],
+        Code.CLOCK,
+    ),
+    **dict.fromkeys(["timeit", "datetime.datetime.now", "datetime.datetime.utcnow"], Code.CLOCK),
+    **dict.fromkeys(["datetime.datetime.today", "datetime.date.today"], Code.CLOCK),
+    **dict.fromkeys(
+        ["pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.Timestamp.utcnow"], Code.CLOCK
+    ),
+    **dict.fromkeys(["uuid.uuid1", "uuid.uuid4", "uuid.getnode", "tempfile"], Code.CLOCK),
+    **dict.fromkeys(["os.urandom", "os.getrandom", "os.getpid", "os.getppid", "os.times"], Code.CLOCK),
+    **dict.fromkeys(
+        ["threading.get_ident", "threading.get_native_id", "threading.current_thread"], Code.CLOCK
+    ),
+    **dict.fromkeys(["multiprocessing.current_process", "os.getloadavg", "ssl.RAND_bytes"], Code.CLOCK),
+    # The network.
+    **dict.fromkeys(
+        words(
+            "socket ssl urllib.request http.client ftplib smtplib poplib imaplib telnetlib xmlrpc "
+            "socketserver asyncio.open_connection requests httpx aiohttp urllib3 boto3 botocore s3fs "
+            "gcsfs paramiko websocket websockets grpc pycurl redis pymongo psycopg psycopg2 pymysql "
+            "google.cloud azure.storage huggingface_hub torch.hub torch.utils.model_zoo wget gdown "
+            "openai anthropic"
+        ),
+        Code.NETWORK,
+    ),
+    "urllib.parse": STEADY,
+    "urllib.error": STEADY,
+    "http.HTTPStatus": STEADY,
+    # Files that nothing tells of, and other programs.
+    **dict.fromkeys(["os.listdir", "os.scandir", "glob.glob", "glob.iglob", "glob.glob1"], LISTING),
+    **dict.fromkeys(["os.walk", "os.fwalk"], Code.UNDECLARED),
+    **dict.fromkeys(["subprocess", "os.system", "os.popen", "pty", "builtins.input"], Code.UNDECLARED),
+    **dict.fromkeys(["os.posix_spawn", "os.posix_spawnp", "os.fork", "sys.stdin"], Code.UNDECLARED),
+    # The surroundings.
+    **dict.fromkeys(
+        words(
+            "os.getcwd os.getcwdb os.getlogin os.uname os.cpu_count os.sched_getaffinity os.environb "
+            "os.getenvb os.path.expandvars platform.node platform.uname getpass.getuser sys.argv "
+            "sys.path locale.getlocale os.environ os.getenv os.putenv os.unsetenv os.get_exec_path "
+            "multiprocessing.cpu_count pathlib.Path.cwd locale.getpreferredencoding "
+            "socket.gethostname"
+        ),
+        Code.ENVIRONMENT,
+    ),
+    # Names that cannot be seen.
+    **dict.fromkeys(
+        words(
+            "sys._getframe sys.modules sys._current_frames inspect.stack inspect.currentframe "
+            "gc.get_objects gc.get_referrers importlib.import_module importlib.__import__ "
+            "importlib.reload pydoc.locate pkgutil.resolve_name runpy builtins.globals "
+            "builtins.locals builtins.eval builtins.exec builtins.__import__ builtins.compile ctypes"
+        ),
+        Code.DYNAMIC,
+    ),
+    "builtins.id": Code.CLOCK,
+    "builtins.hash": Code.UNSTABLE,
+}
+
+#: Methods that draw random numbers from the process's generators, on whatever object.
+DRAWING_METHODS = words("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ geometric_ log_normal_")
+#: Methods that draw random numbers unless an argument seeds them.
+SEEDABLE_METHODS = frozenset({"sample", "shuffle", "train_test_split"})
+SEEDS = frozenset({"seed", "random_state", "generator", "rng", "key"})
+#: Methods of paths that list folders in the order of the file system.
+LISTING_METHODS = frozenset({"iterdir", "rglob", "scandir"})
+#: Attributes that lead to names which cannot be seen in the code.
+DYNAMIC_ATTRIBUTES = frozenset(
+    {"__globals__", "__builtins__", "f_globals", "f_locals", "f_back", "__subclasses__"}
+)
+#: Functions that read the file that their first argument names.
+READERS = words(
+    "builtins.open io.open numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile torch.load "
+    "PIL.Image.open pandas.read_csv pandas.read_json pandas.read_parquet pandas.read_pickle "
+    "pandas.read_table polars.read_csv polars.read_parquet cv2.imread json.loads_file pathlib.Path "
+    "pathlib.PosixPath gzip.open bz2.open lzma.open"
+    "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table"
+)
+#: Functions whose result does not depend on the order of what they are given.
+ORDERLESS = frozenset(
+    {"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "Counter", "fsum"}
+)
+#: Functions that hand on the order of what they are given, for others to sort.
+PASSING = frozenset({"list", "tuple", "iter", "map", "filter", "reversed"})
+#: Functions whose result depends on the order of a set that they are given.
+ORDERED = PASSING | (
+    words(
+        "enumerate next zip join array asarray fromiter tensor as_tensor stack chain deque dumps fromkeys "
+        "cat concat"
+        "concatenate Series Index DataFrame OrderedDict writelines choice islice cycle product"
+    )
+)
+#: Functions whose result is a number, whatever they are given.
+NUMBERS = frozenset(
+    {"int", "len", "sum", "abs", "round", "ord", "zlib.crc32", "zlib.adler32", "int.from_bytes"}
+)
+#: Methods that change a list, dictionary or set.
+MUTATORS = words(
+    "append extend insert add update pop popitem setdefault remove discard clear appendleft popleft"
+    "extendleft rotate subtract sort reverse"
+)

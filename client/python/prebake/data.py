@@ -1,0 +1,218 @@
+"""Fingerprints of data by content: arrays, tensors, tables, tokenizers, files that objects stand for.
+
+Handlers go by the full name of an object's class, or of one that it extends, so that no package is
+imported here. Everything else of these packages is known by its fields or taken apart like any object
+(`instances`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from prebake.calls import words
+from prebake.encoder import Encoder, content
+from prebake.errors import Code
+
+
+def encode(encoder: Encoder, value: Any) -> bool:
+    """Writes a data value; whether it is one."""
+    cls = type(value)
+    handler = _EXACT.get(f"{cls.__module__}.{cls.__qualname__}")
+    if handler is None and _is_arrow_array(cls):
+        handler = _table
+    if handler is None:
+        handler = next(
+            (_EXTENDED[name] for each in cls.__mro__ if (name := each.__qualname__) in _EXTENDED), None
+        )
+    if handler is None and "_modules" in getattr(value, "__dict__", ()) and _is_module(cls):
+        handler = _module
+    if handler is None:
+        return False
+    handler(encoder, value)
+    return True
+
+
+def _is_arrow_array(cls: type) -> bool:
+    return cls.__module__ == "pyarrow.lib" and any(each.__qualname__ == "Array" for each in cls.__mro__)
+
+
+def _is_module(cls: type) -> bool:
+    return any(
+        (each.__module__, each.__qualname__) == ("torch.nn.modules.module", "Module") for each in cls.__mro__
+    )
+
+
+def _order(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes from the slowest to the fastest: results take over the order of what they are computed from."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
+
+
+def _array(encoder: Encoder, value: Any) -> None:
+    numpy = sys.modules["numpy"]
+    value = value.view(numpy.ndarray) if type(value) is not numpy.ndarray else value
+    encoder.emit("ndarray")
+    encoder.member(".shape", value.shape)
+    encoder.member(".order", _order(value.strides))
+    encoder.member(".dtype", value.dtype)
+    if value.dtype.hasobject:
+        encoder.member("", value.tolist())
+    elif value.size == 0:
+        encoder.emit("bytes")
+    else:
+        # Read where they lie: memory in the other order is told apart by the order above.
+        flat = value if value.flags.c_contiguous else value.T
+        flat = flat if flat.flags.c_contiguous else numpy.ascontiguousarray(value)
+        encoder.emit("bytes", flat.reshape(-1).view(numpy.uint8))
+
+
+def _tensor(encoder: Encoder, value: Any) -> None:
+    torch = sys.modules["torch"]
+    if value.layout is not torch.strided or value.is_quantized:
+        raise encoder.refuse(Code.OPAQUE, f"is a tensor of layout {value.layout}")
+    if vars(value):
+        raise encoder.refuse(Code.OPAQUE, "is a tensor with attributes of its own")
+    cls = type(value)
+    encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
+    encoder.member(".shape", tuple(value.shape))
+    encoder.member(".order", _order(value.stride()))
+    flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    encoder.emit("bytes", flat.view(torch.uint8).numpy() if flat.numel() else b"")
+
+
+def _module(encoder: Encoder, value: Any) -> None:
+    """A torch module by its fields; hooks and tables that are empty are as good as none."""
+    encoder.number(value)
+    encoder.emit("module instance")
+    encoder.member(".__class__", type(value))
+    for name, each in sorted(vars(value).items()):
+        if name in _MODULE_TABLES and not each:
+            continue
+        if name in ("_parameters", "_buffers", "_modules"):
+            for part, held in each.items():
+                encoder.text(name, part)
+                encoder.member(f".{part}", held)
+        else:
+            encoder.text("field", name)
+            encoder.member(f".{name}", each)
+
+
+_MODULE_TABLES = words(
+    "_parameters _buffers _modules _non_persistent_buffers_set _backward_pre_hooks _backward_hooks "
+    "_is_full_backward_hook _forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called "
+    "_forward_pre_hooks _forward_pre_hooks_with_kwargs _state_dict_hooks _state_dict_pre_hooks"
+    "_load_state_dict_pre_hooks _load_state_dict_post_hooks"
+)
+
+
+def _table(encoder: Encoder, value: Any) -> None:
+    """Arrow columns by what they hold, however they are cut into chunks."""
+    pyarrow = sys.modules["pyarrow"]
+    if hasattr(value, "schema"):
+        encoder.emit("table", value.schema.serialize())
+        columns = value.columns
+    else:
+        encoder.text("column", "chunked" if hasattr(value, "chunks") else "array", str(value.type))
+        columns = [value]
+    for column in columns:
+        chunks = column.chunks if hasattr(column, "chunks") else [column]
+        whole = pyarrow.concat_arrays(chunks) if chunks else pyarrow.array([], column.type)
+        batch = pyarrow.RecordBatch.from_arrays([whole], ["value"])
+        sink = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        encoder.emit("values", memoryview(sink.getvalue()))
+
+
+def _tokenizer(encoder: Encoder, value: Any, dropped: tuple[str, ...] = ()) -> None:
+    state = json.loads(value.to_str())
+    if (state.get("model") or {}).get("dropout"):
+        raise encoder.refuse(Code.RANDOM, "is a tokenizer with dropout, which draws random numbers")
+    encoder.member(".__class__", type(value))
+    start = len(encoder.out)
+    encoder.emit("tokenizer", json.dumps({k: v for k, v in state.items() if k not in dropped}).encode())
+    encoder.leaf(start)
+
+
+#: Fields of a tokenizer that its calls change, or that only say where it is from.
+_CALLED = words(
+    "_tokenizer deprecation_warnings _in_target_context_manager init_inputs name_or_path _processor_class"
+)
+
+
+def _pretrained(encoder: Encoder, value: Any) -> None:
+    """A fast tokenizer: each call sets padding and truncation anew, so that they are no part of what it
+    is.
+    """
+    encoder.emit("pretrained tokenizer")
+    encoder.number(value)
+    encoder.member(".__class__", type(value))
+    encoder.path.append("._tokenizer")
+    _tokenizer(encoder, value._tokenizer, ("padding", "truncation"))
+    encoder.path.pop()
+    for name, each in sorted(vars(value).items()):
+        if name not in _CALLED:
+            encoder.text("field", name)
+            encoder.member(f".{name}", each)
+
+
+def _stored(encoder: Encoder, path: str, *within: str) -> None:
+    found = content(path)
+    if found is None:
+        raise encoder.refuse(Code.UNDECLARED, f"stands for the file {path}, which cannot be read")
+    encoder.text("file", *within)
+    encoder.emit("content", found)
+
+
+def _hdf5(encoder: Encoder, value: Any) -> None:
+    file = value if hasattr(value, "filename") else value.file
+    if file.mode != "r":
+        raise encoder.refuse(Code.CARRIES_STATE, "is an HDF5 file that is open for writing")
+    _stored(encoder, file.filename, value.name)
+
+
+def _lmdb(encoder: Encoder, value: Any) -> None:
+    if not value.flags().get("readonly"):
+        raise encoder.refuse(Code.CARRIES_STATE, "is an LMDB environment that is open for writing")
+    path = value.path()
+    _stored(encoder, f"{path}/data.mdb" if value.flags().get("subdir", True) else path)
+
+
+def _without_generator(encoder: Encoder, value: Any) -> None:
+    """MONAI's containers hold a generator for the random transforms among theirs; without these it draws
+    nothing.
+    """
+    encoder.number(value)
+    encoder.emit("monai")
+    encoder.member(".__class__", type(value))
+    for name, each in sorted(vars(value).items()):
+        if name != "R":
+            encoder.text("field", name)
+            encoder.member(f".{name}", each)
+
+
+Handler = Callable[[Encoder, Any], None]
+_EXACT: dict[str, Handler] = {
+    "numpy.ndarray": _array,
+    "numpy.memmap": _array,
+    "torch.Tensor": _tensor,
+    "torch.nn.parameter.Parameter": _tensor,
+    "pyarrow.lib.Table": _table,
+    "pyarrow.lib.RecordBatch": _table,
+    "pyarrow.lib.ChunkedArray": _table,
+    "tokenizers.Tokenizer": _tokenizer,
+    "h5py._hl.files.File": _hdf5,
+    "h5py._hl.group.Group": _hdf5,
+    "h5py._hl.dataset.Dataset": _hdf5,
+    "builtins.Environment": _lmdb,
+    "lmdb.cpython.Environment": _lmdb,
+    "lmdb.cffi.Environment": _lmdb,
+}
+#: By the bare name of a class among those that it extends.
+_EXTENDED: dict[str, Handler] = {
+    "PreTrainedTokenizerFast": _pretrained,
+    "TokenizersBackend": _pretrained,
+    "Randomizable": _without_generator,
+}

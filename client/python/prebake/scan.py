@@ -1,0 +1,434 @@
+"""What a function yields beside what its arguments say: random numbers, clocks, variables, folders, files.
+
+A static look at the calls in its bytecode (`symbols`), by the table of `calls`. It refuses what the table
+names and adds to the identity what can be known: values of environment variables, content of files named
+in the code.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from collections import deque
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from prebake import bytecode, calls, packages, symbols
+from prebake.errors import Code, Refused
+from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+
+if TYPE_CHECKING:
+    from prebake.encoder import Encoder
+
+_ABSENT = object()
+#: Steps from one call to those its result goes through.
+CONSUMERS_MAX = 8
+_MUTABLE = (list, dict, set, bytearray, deque)
+_WORDS = {
+    Code.RANDOM: "draws random numbers",
+    Code.CLOCK: "reads the clock, or names something anew each time",
+    Code.NETWORK: "talks to the network",
+    Code.UNDECLARED: "reads what nothing tells of",
+    Code.ENVIRONMENT: "reads the surroundings of the job; pass the value as a parameter",
+    Code.DYNAMIC: "reaches names that cannot be seen in its code",
+    Code.UNSTABLE: "depends on the hash seed of the process",
+}
+_MARK = "mark the transform with prebake.random()"
+
+
+class Scan:
+    """One function's code, with the names that it sees."""
+
+    def __init__(self, encoder: Encoder, function: types.FunctionType) -> None:
+        self.encoder = encoder
+        self.function = function
+        self.name = function.__code__.co_name
+        self.symbols = symbols.of(function.__code__)
+        self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+        # A method's own object; what it is asked is in the class.
+        holder = function.__qualname__.rpartition(".")[0]
+        self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
+
+    def run(self) -> None:
+        """Raises `Refused`, or writes what was found into the identity."""
+        found = self.symbols
+        hidden = calls.DYNAMIC_ATTRIBUTES & bytecode.references(self.function.__code__).names
+        if hidden:
+            raise self._refuse(Code.DYNAMIC, min(hidden))
+        for container, key in found.keyed:
+            if not isinstance(container, Name):
+                continue
+            dotted = self._canonical(container)
+            if dotted == "os.environ":
+                self._variable(key, container)
+            elif isinstance(verdict := verdict_of(dotted), Code):
+                raise self._refuse(verdict, dotted)
+        for call in found.calls:
+            self._call(call)
+        iterated = [call.args[0] for call in found.iterators if call.args]
+        for name in (*found.loaded, *(each for each in iterated if isinstance(each, Name))):
+            self._loaded(name)
+        for target in found.written:
+            self._written(target)
+        for call in (*found.calls, *found.iterators):
+            self._orders(call)
+
+    def _refuse(self, code: Code, what: str, remedy: str = "") -> Refused:
+        place = self.encoder.place(self.function.__code__)
+        text = f"uses {what}, which {_WORDS[code]}" + (f" ({place})" if place else "")
+        return self.encoder.refuse(code, text + (f"; {remedy}" if remedy else ""))
+
+    # -- names
+
+    def _value(self, name: Name) -> Any:
+        """What the first part of a name stands for; `_ABSENT` if nothing."""
+        root = name.path[0]
+        if name.kind == "global":
+            namespace = self.function.__globals__
+            return namespace.get(root, getattr(builtins, root, _ABSENT))
+        if name.kind == "free":
+            try:
+                return self.free[root].cell_contents
+            except (KeyError, ValueError):
+                return _ABSENT
+        return sys.modules.get(root, _ABSENT)
+
+    def _walk(self, name: Name) -> tuple[Any, tuple[str, ...]]:
+        """The last module, or what is found in one, on the way; and the attributes that are left."""
+        value, rest, _ = self._way(name)
+        return value, rest
+
+    def _way(self, name: Name) -> tuple[Any, tuple[str, ...], str]:
+        """The same, and under which name an installed module holds it."""
+        value, rest, known = self._value(name), name.path[1:], ""
+        while rest and isinstance(value, types.ModuleType):
+            after = vars(value).get(rest[0], _ABSENT)
+            installed = packages.owner(value.__name__) is not None
+            if after is _ABSENT:
+                break
+            known = f"{public(value.__name__)}.{rest[0]}" if installed else ""
+            value, rest = after, rest[1:]
+        return value, rest, known
+
+    def _canonical(self, name: Name) -> str:
+        """The name in the table; empty for the user's own."""
+        value, rest, known = self._way(name)
+        if value is _ABSENT:
+            return ".".join(name.path) if name.kind == "import" else ""
+        own = _dotted(value) if isinstance(value, types.ModuleType) or not known else known
+        return ".".join((own, *rest)) if own else ""
+
+    # -- calls
+
+    def _call(self, call: Call) -> None:
+        callee = call.callee
+        if isinstance(callee, Attribute):
+            self._method(call, callee)
+            return
+        if not isinstance(callee, Name):
+            return
+        dotted = self._canonical(callee)
+        if dotted in ("os.environ.get", "os.getenv") and call.args:
+            self._variable(call.args[0], callee)
+            return
+        if dotted == "os.path.expanduser" or dotted == "pathlib.Path.home":
+            self.encoder.variable("HOME")
+            return
+        if dotted in ("builtins.vars", "builtins.dir"):
+            if call.args == ():
+                raise self._refuse(Code.DYNAMIC, dotted)
+            return
+        if dotted == "builtins.getattr" and not (_is_constant(call.args, 1)):
+            self.encoder.computed = True
+        self._mutates(callee, call)
+        self._judge(dotted, call)
+        if dotted in calls.READERS:
+            self._reads(call)
+        elif callee.path[-1] in calls.LISTING_METHODS and not self._is_sorted(call):
+            raise self._refuse(Code.UNDECLARED, f"{callee.path[-1]}()", "sort what it lists")
+        elif callee.path[-1] in calls.DRAWING_METHODS:
+            raise self._refuse(Code.RANDOM, f"{callee.path[-1]}()", _MARK)
+
+    def _judge(self, dotted: str, call: Call) -> None:
+        verdict = verdict_of(dotted)
+        if verdict is None or verdict == calls.STEADY:
+            return
+        if dotted == "builtins.hash":
+            if self.name == "__hash__" or call.args and _is_number(call.args[0]):
+                return
+            raise self._refuse(Code.UNSTABLE, "hash()")
+        if verdict == calls.SEEDED and self._is_seeded(call):
+            return
+        if verdict == calls.SEEDED:
+            raise self._refuse(Code.RANDOM, f"{dotted} without a seed in the code", _MARK)
+        if verdict == calls.LISTING:
+            if not self._is_sorted(call):
+                raise self._refuse(Code.UNDECLARED, f"{dotted}() in no fixed order", "sort what it lists")
+            return
+        training = call.keywords.get("training")
+        if (
+            dotted.startswith("torch.nn.functional.")
+            and isinstance(training, Const)
+            and training.value is False
+        ):
+            return
+        if dotted.startswith(("torch.", "sklearn.")) and self._seeded_keyword(call):
+            return
+        if (
+            dotted.startswith("time.")
+            and dotted.rpartition(".")[2] in _CONVERSIONS
+            and len(call.args or ()) > (dotted == "time.strftime")
+        ):
+            return
+        assert isinstance(verdict, Code)
+        raise self._refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
+
+    def _method(self, call: Call, callee: Attribute) -> None:
+        name, of = callee.name, callee.of
+        if name in calls.DRAWING_METHODS and not self._seeded_keyword(call):
+            raise self._refuse(Code.RANDOM, f"{name}()", _MARK)
+        if name in calls.LISTING_METHODS and not self._is_sorted(call):
+            raise self._refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
+        if name == "glob" and not self._is_sorted(call):
+            raise self._refuse(Code.UNDECLARED, "glob()", "sort what it lists")
+        if name == "seed" and call.args == ():
+            raise self._refuse(Code.RANDOM, "seed()", _MARK)
+        if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
+            raise self._refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
+        own = isinstance(of, Parameter) and (of.name,) == self.own
+        given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
+        if (
+            name in calls.SEEDABLE_METHODS
+            and not own
+            and not self._from_seeded(of)
+            and not any(map(self._is_known, given))
+        ):
+            raise self._refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
+        path = name in ("read_text", "read_bytes", "open") and isinstance(of, Call)
+        if path and isinstance(of.callee, Name) and self._canonical(of.callee) in calls.READERS:
+            self._reads(of)
+
+    def _from_seeded(self, symbol: Symbol) -> bool:
+        if not isinstance(symbol, Call) or not isinstance(symbol.callee, Name):
+            return False
+        return verdict_of(self._canonical(symbol.callee)) in (calls.SEEDED, calls.STEADY)
+
+    def _seeded_keyword(self, call: Call) -> bool:
+        """Whether a call draws from a generator that the function made itself from a seed, or is given a
+        seed.
+        """
+        for name, value in call.keywords.items():
+            if name == "generator":
+                while isinstance(value, Call) and isinstance(value.callee, Attribute):
+                    if value.callee.name == "manual_seed":
+                        return bool(value.args) and self._is_known(value.args[0])
+                    value = value.callee.of
+                if isinstance(value, Call):
+                    return any(
+                        isinstance(each.callee, Attribute) and each.callee.name == "manual_seed"
+                        for each in value.consumers
+                    )
+            elif name in calls.SEEDS and self._is_known(value):
+                return True
+        return False
+
+    def _is_seeded(self, call: Call) -> bool:
+        given = [*(call.args or ())[:1], *(call.keywords[key] for key in calls.SEEDS & call.keywords.keys())]
+        return bool(given) and all(self._is_known(each) for each in given)
+
+    def _is_known(self, symbol: Symbol) -> bool:
+        """Whether it is certain that a value is there (is not None), and the same for the same arguments."""
+        if isinstance(symbol, Const):
+            return symbol.value is not None
+        if isinstance(symbol, Made):
+            return True
+        if isinstance(symbol, Name):
+            value, rest = self._walk(symbol)
+            return not rest and type(value) in (int, str, bytes, tuple)
+        if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
+            dotted = self._canonical(symbol.callee).removeprefix("builtins.")
+            return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
+        return False
+
+    def _is_sorted(self, call: Call, steps: int = CONSUMERS_MAX) -> bool:
+        """Whether the order of what a call yields is lost in all that it is handed to."""
+        if call.sorted and steps == CONSUMERS_MAX:
+            return True
+        if call.kept or not call.consumers or not steps:
+            return False
+        return all(self._loses_order(each, steps) for each in call.consumers)
+
+    def _loses_order(self, call: Call, steps: int) -> bool:
+        callee = call.callee
+        if isinstance(callee, Name):
+            name = callee.path[-1]
+            if name in calls.ORDERLESS:
+                return True
+            return name in calls.PASSING and (call.sorted or self._is_sorted(call, steps - 1))
+        if isinstance(callee, symbols.Code):
+            return callee.code.co_name == "<setcomp>" or call.sorted or self._is_sorted(call, steps - 1)
+        return False
+
+    # -- what else is done with names
+
+    def _loaded(self, name: Name) -> None:
+        dotted = self._canonical(name)
+        verdict = verdict_of(dotted)
+        if dotted in ("random", "numpy.random") or isinstance(verdict, Code):
+            if isinstance(self._walk(name)[0], type) and not self._walk(name)[1]:
+                # A class to compare with: nothing is called.
+                return
+            code = verdict if isinstance(verdict, Code) else Code.RANDOM
+            raise self._refuse(code, dotted, _MARK if code is Code.RANDOM else "")
+
+    def _mutates(self, callee: Name, call: Call) -> None:
+        if callee.path[-1] not in calls.MUTATORS or callee.kind == "import":
+            return
+        value, rest = self._walk(Name(callee.kind, callee.path[:-1]))
+        if not rest and isinstance(value, _MUTABLE):
+            self._carries(callee)
+
+    def _written(self, target: Symbol) -> None:
+        if not isinstance(target, Name) or target.kind == "import":
+            return
+        if self._canonical(target) == "os.environ":
+            raise self._refuse(Code.ENVIRONMENT, "os.environ")
+        value, _ = self._walk(target)
+        if value is not _ABSENT:
+            self._carries(target)
+
+    def _carries(self, name: Name) -> None:
+        raise self.encoder.refuse(
+            Code.CARRIES_STATE,
+            f"writes into {'.'.join(name.path)}, so that an item's result can depend on earlier items",
+        )
+
+    def _orders(self, call: Call) -> None:
+        """What takes its order from a set whose order is another in each process."""
+        callee = call.callee
+        if isinstance(callee, (Name, Attribute)):
+            name = callee.path[-1] if isinstance(callee, Name) else callee.name
+            if name not in calls.ORDERED:
+                return
+        else:
+            return
+        if name in calls.PASSING and (call.sorted or self._is_sorted(call)):
+            return
+        for given in call.args or ():
+            if isinstance(given, Attribute):
+                self.encoder.ordered.add(given.name)
+            if not self._is_set(given):
+                continue
+            raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
+
+    def _is_set(self, symbol: Symbol) -> bool:
+        if isinstance(symbol, Const):
+            return isinstance(symbol.value, frozenset) and hashes_vary(symbol.value)
+        if isinstance(symbol, Name):
+            value, rest = self._walk(symbol)
+            return not rest and isinstance(value, (set, frozenset)) and hashes_vary(value)
+        if isinstance(symbol, Call):
+            callee = symbol.callee
+            if isinstance(callee, symbols.Code):
+                return callee.code.co_name == "<setcomp>"
+            return isinstance(callee, Name) and self._walk(callee)[0] in (set, frozenset)
+        return False
+
+    # -- what is added to the identity
+
+    def _variable(self, key: Symbol, container: Name) -> None:
+        name: Any = key.value if isinstance(key, Const) else None
+        if isinstance(key, Name):
+            value, rest = self._walk(key)
+            name = value if not rest else None
+        if not isinstance(name, str):
+            raise self._refuse(Code.ENVIRONMENT, ".".join(container.path))
+        self.encoder.variable(name)
+
+    def _reads(self, call: Call) -> None:
+        path: Any = None
+        if call.args:
+            first = call.args[0]
+            path = first.value if isinstance(first, Const) else None
+            if isinstance(first, Name):
+                value, rest = self._walk(first)
+                path = value if not rest else None
+        mode = call.args[1] if call.args and len(call.args) > 1 else call.keywords.get("mode", Const("r"))
+        writes = isinstance(mode, Const) and isinstance(mode.value, str) and set(mode.value) & set("wax+")
+        if isinstance(path, (str, PurePath)) and not writes:
+            self.encoder.file(os.fspath(path))
+
+
+_CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
+
+
+def verdict_of(dotted: str) -> Code | str | None:
+    """What the table says of a dotted name: its longest entry."""
+    while dotted:
+        found = calls.CALLS.get(dotted)
+        if found is not None:
+            return found
+        dotted = dotted.rpartition(".")[0]
+    return None
+
+
+def hashes_vary(members: Any) -> bool:
+    """Whether a set's order can be another in another process."""
+    return len(members) > 1 and any(type(member) not in (int, float, bool, complex) for member in members)
+
+
+def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:
+    return args is not None and len(args) > place and isinstance(args[place], Const)
+
+
+def _is_number(symbol: Symbol) -> bool:
+    return isinstance(symbol, Const) and type(symbol.value) in (int, float)
+
+
+#: C modules of Python, and parts of packages, by the name that people import.
+_HOMES = {"posix": "os", "_datetime": "datetime", "_io": "io", "_random": "random"}
+#: Modules whose functions do not say where they are from.
+_SILENT = ("torch", "torch.nn.functional")
+
+
+def covers(value: Any) -> bool:
+    """Whether all that code does with a value that it names is judged here, so that the value itself says
+    nothing.
+    """
+    return value is os.environ or isinstance(verdict_of(_dotted(value)), Code)
+
+
+def _dotted(value: Any) -> str:
+    """The name in the table of something installed; empty for the user's own, and for values."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__ if packages.owner(value.__name__) is not None else ""
+    if value is os.environ:
+        return "os.environ"
+    for name in ("modules", "argv", "path", "stdin"):
+        if value is getattr(sys, name):
+            return f"sys.{name}"
+    if not callable(value):
+        return ""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(name, str):
+        return ""
+    for home in _SILENT:
+        space = sys.modules.get(home)
+        if space is not None and vars(space).get(name.rpartition(".")[2], _ABSENT) is value:
+            return f"{home}.{name.rpartition('.')[2]}"
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        bound = getattr(value, "__self__", None)
+        module = bound.__name__ if isinstance(bound, types.ModuleType) else None
+    if not isinstance(module, str) or packages.owner(module) is None:
+        return ""
+    return (
+        "builtins.open" if (module, name) in (("io", "open"), ("_io", "open")) else f"{public(module)}.{name}"
+    )
+
+
+def public(module: str) -> str:
+    """The module that people import a thing from, of the one that says to hold it."""
+    return "numpy.random" if module.startswith("numpy.random.") else _HOMES.get(module, module)

@@ -1,0 +1,54 @@
+"""What a value's results depend on beside itself: versions, variables and files it names, flags of the
+process.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from prebake import calls, classes, packages
+from prebake.encoder import Encoder
+
+#: Flags of a process that change what installed code yields: distribution, module, attributes, value if
+#: unloaded.
+FLAGS: tuple[tuple[str, str, str, Any], ...] = (
+    ("pillow", "PIL.ImageFile", "LOAD_TRUNCATED_IMAGES", False),
+    ("torch", "torch", "get_default_dtype", "torch.float32"),
+)
+
+
+def surround(encoder: Encoder) -> None:
+    """Writes them, and a leaf for each."""
+    encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
+    for owner in sorted(packages.required(encoder.packages)):
+        encoder.packages.setdefault(owner.name, owner.version)
+    for name, version in sorted(encoder.packages.items()):
+        _named(encoder, "version", f"package {name}", version)
+    for name, value in sorted(encoder.variables.items()):
+        _named(encoder, "environment", f"[env] {name}", value)
+    for path, content in sorted(encoder.files.items()):
+        # Where the file lies does not count, only what it holds; its name is in the code.
+        _named(encoder, "environment", f"[file] {path}", content)
+    for (distribution, module, attribute, _), value in zip(FLAGS, flags(), strict=True):
+        if distribution in encoder.packages:
+            _named(encoder, "environment", f"[process] {module}.{attribute}", value)
+
+
+def flags() -> tuple[str, ...]:
+    """The flags' values now. Those of modules that are not loaded are as they will be."""
+    found = []
+    for _, module, attribute, unloaded in FLAGS:
+        loaded = sys.modules.get(module)
+        value = unloaded if loaded is None else getattr(loaded, attribute, unloaded)
+        found.append(str(value() if callable(value) else value))
+    return tuple(found)
+
+
+def _named(encoder: Encoder, kind: str, name: str, value: Any) -> None:
+    start = len(encoder.out)
+    encoder.text(kind, name)
+    encoder.value(value)
+    encoder.path.append(f" {name}")
+    encoder.leaf(start, value, kind)
+    encoder.path.pop()

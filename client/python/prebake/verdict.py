@@ -1,0 +1,36 @@
+"""Whether a pipeline's shared part was seen to be deterministic: asked once per pipeline and node.
+
+The double-run probe (`probe.py`) takes a second or so, so that its verdict is an entry like any other, keyed by
+what the pipeline is. Jobs that start together wait for the one that probes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prebake import graph
+from prebake.code import Identity
+from prebake.fill import Fill, nothing_ahead
+from prebake.probe import Verdict, run
+
+#: Items that a pipeline is probed with: the second shows what the first leaves behind.
+ITEMS = 2
+
+
+def verdict(
+    known: Sequence[Identity], load: Callable[[int], Any], steps: Sequence[Callable[[Any], Any]], count: int
+) -> Verdict:
+    """The verdict on `steps` after `load`, of a pipeline that is `known`."""
+    items = sorted({0, count // 2} if count > 1 else {0})[:ITEMS]
+
+    def probe(_: int) -> str:
+        return run(load, steps, items).json()
+
+    def open_items(job: Any) -> Any:
+        described = graph.chain([graph.arguments(), graph.named_step("prebake.probe")])
+        digest = hashlib.blake2b(b"".join(each.digest for each in known), digest_size=32).digest()
+        return job.plan(described).call("probe", digest, [])
+
+    return Verdict.from_json(Fill(open_items, probe, 1).many([0], nothing_ahead)[0])
