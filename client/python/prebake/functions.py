@@ -247,7 +247,7 @@ def _class(encoder: Encoder, cls: type) -> None:
     except Exception as error:
         raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
     encoder.member(".__annotations__", annotations)
-    if encoder.path[-1] not in (".__class__", ".__bases__[0]"):
+    if encoder.path[-1] != ".__class__" and ".__bases__" not in encoder.path[-2:]:
         encoder.constructed.update(map(id, cls.__mro__))
     for name, value in sorted(vars(cls).items()):
         if name not in CLASS_SKIPPED:

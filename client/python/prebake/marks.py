@@ -69,8 +69,8 @@ def random(function: Callable[..., Any]) -> Random:
 def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     """Marks a function, class or transform as depending on nothing but its arguments and what it holds.
 
-    It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by how
-    much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
+    It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by
+    how much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
     """
     if function is None:
         return functools.partial(pure, tolerance=tolerance)
