@@ -163,8 +163,8 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
         encoder.text("judged", name)
     elif not isinstance(value, types.ModuleType):
         encoder.value(value)
-    elif packages.owner(value.__name__) is not None:
-        encoder.value(value)
+    elif (owner := packages.owner(value.__name__)) is not None:
+        encoder.named(owner, value.__name__, "")
         _patched(encoder, value, used)
     elif name in used.bare:
         raise encoder.refuse(
@@ -355,6 +355,8 @@ def _module(encoder: Encoder, module: types.ModuleType) -> None:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"is the module {module.__name__}: what is used of it is unseen"
         )
+    if scan.is_listed(module.__name__) and not encoder.trusted:
+        raise scan.as_value(encoder, module.__name__)
     encoder.named(owner, module.__name__, "")
 
 

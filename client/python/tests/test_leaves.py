@@ -90,6 +90,18 @@ def test_a_change_of_a_constant_or_a_variable_is_in_its_leaf(monkeypatch: pytest
     assert changed(before, named(transform)) == {"[env] PREBAKE_TEST_LEAF"}
 
 
+def test_secrets_count_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reads(x: Any) -> Any:
+        return os.environ["PREBAKE_TEST_TOKEN"], os.environ["PREBAKE_TEST_LEAF"]
+
+    monkeypatch.setenv("PREBAKE_TEST_LEAF", "seen")
+    monkeypatch.setenv("PREBAKE_TEST_TOKEN", "hush")
+    found = named(reads)
+    assert (found["[env] PREBAKE_TEST_TOKEN"].shown, found["[env] PREBAKE_TEST_LEAF"].shown) == ("", "'seen'")
+    monkeypatch.setenv("PREBAKE_TEST_TOKEN", "other")
+    assert changed(found, named(reads)) == {"[env] PREBAKE_TEST_TOKEN"}
+
+
 def test_leaves_are_bounded_and_the_rest_is_one() -> None:
     many = [Resize(i) for i in range(2 * leaves.LEAVES_MAX)]
     other = [*many[:-1], Resize(-1)]

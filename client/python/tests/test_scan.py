@@ -96,6 +96,42 @@ def orders_a_set(x: str) -> list[str]:
     return [word + x for word in STOP]
 
 
+def unpacks_a_set(x: str) -> list[str]:
+    return [*STOP, x]
+
+
+def shows_a_set(x: str) -> str:
+    return str({c for c in x})
+
+
+def takes_from_a_set(x: str) -> str:
+    return set(x).pop()
+
+
+def passes_the_generator(x: Any) -> Any:
+    for source in (random, np.random):
+        x += source.random()
+    return x
+
+
+def samples(x: Any) -> Any:
+    return x.sample(frac=0.5)
+
+
+class HoldsModule:
+    def __init__(self) -> None:
+        self.numbers = np
+
+    def __call__(self, x: Any) -> Any:
+        return self.numbers.random.rand()
+
+
+def runs(x: str) -> bytes:
+    import subprocess
+
+    return subprocess.check_output([x])
+
+
 def sees_frames(x: Any) -> Any:
     import sys
 
@@ -114,6 +150,13 @@ def sees_frames(x: Any) -> Any:
         (draws_with_optional_seed, "R20"),
         (hashes, "R33"),
         (orders_a_set, "R33"),
+        (unpacks_a_set, "R33"),
+        (shows_a_set, "R33"),
+        (takes_from_a_set, "R33"),
+        (passes_the_generator, "R20"),
+        (samples, "R20"),
+        (HoldsModule(), "R36"),
+        (runs, "R23"),
         (lists, "R23"),
         (walks, "R23"),
         (talks, "R22"),
@@ -125,6 +168,7 @@ def sees_frames(x: Any) -> Any:
 )
 def test_what_is_no_function_of_its_arguments_is_refused(function: Callable[..., Any], code: str) -> None:
     assert refused(function) == code
+    # A helper that is reached is judged like the function itself.
     assert refused(lambda x: function(x)) == code
 
 
