@@ -201,6 +201,7 @@ def _by_base(base: type) -> str | None:
     return verdict if package and base.__module__.partition(".")[0] == package else None
 
 
+@functools.lru_cache(maxsize=1024)
 def _overrides(cls: type, package: str, base: str, method: str) -> bool:
     """Whether a class has another method than the base class of a package that it extends."""
     for each in cls.__mro__:

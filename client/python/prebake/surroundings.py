@@ -23,7 +23,7 @@ SECRETS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 def surround(encoder: Encoder) -> None:
     """Writes them, and a leaf for each."""
     encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
-    for owner in sorted(packages.required(encoder.packages)):
+    for owner in sorted(packages.required(frozenset(encoder.packages))):
         encoder.packages.setdefault(owner.name, owner.version)
     for name, version in sorted(encoder.packages.items()):
         _named(encoder, "version", f"package {name}", version)
