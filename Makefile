@@ -48,7 +48,7 @@ cases: python
 	$(BOUNDED) $(VENV)/bin/python $(CASES)/run.py --python '$(or $(PYTHON_CASES),$(CASES)/python.json)' \
 	    --graphs '$(or $(GRAPH_CASES),$(CASES)/graphs.json)'
 
-test: test-rust test-python test-torch test-ops
+test: test-rust test-python cases test-torch test-ops
 
 python: $(VENV)/.wheel
 

@@ -86,7 +86,6 @@ CALLS: dict[str, Code | str] = {
     "tensorflow.nn.dropout": Code.RANDOM,
     "tensorflow.timestamp": Code.CLOCK,
     "keras.random": Code.RANDOM,
-    "scipy.stats": STEADY,
     "sklearn.utils.shuffle": Code.RANDOM,
     "sklearn.utils.resample": Code.RANDOM,
     "sklearn.model_selection.train_test_split": Code.RANDOM,
@@ -164,7 +163,7 @@ CALLS: dict[str, Code | str] = {
 #: Methods that draw random numbers from the process's generators, on whatever object.
 DRAWING_METHODS = words("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ geometric_ log_normal_")
 #: Methods that draw random numbers unless an argument seeds them.
-SEEDABLE_METHODS = frozenset({"sample", "shuffle", "train_test_split"})
+SEEDABLE_METHODS = frozenset({"sample", "shuffle", "rvs", "train_test_split"})
 SEEDS = frozenset({"seed", "random_state", "generator", "rng", "key"})
 #: Methods of paths that list folders in the order of the file system.
 LISTING_METHODS = frozenset({"iterdir", "rglob", "scandir"})
@@ -189,8 +188,8 @@ PASSING = frozenset({"list", "tuple", "iter", "map", "filter", "reversed"})
 #: Functions whose result depends on the order of a set that they are given.
 ORDERED = PASSING | (
     words(
-        "enumerate next zip join array asarray fromiter tensor as_tensor stack chain deque dumps fromkeys "
-        "cat concat"
+        "str repr format enumerate next zip join array asarray fromiter tensor as_tensor stack chain "
+        "deque dumps fromkeys cat concat "
         "concatenate Series Index DataFrame OrderedDict writelines choice islice cycle product"
     )
 )

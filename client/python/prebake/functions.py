@@ -163,8 +163,8 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
         encoder.text("judged", name)
     elif not isinstance(value, types.ModuleType):
         encoder.value(value)
-    elif packages.owner(value.__name__) is not None:
-        encoder.value(value)
+    elif (owner := packages.owner(value.__name__)) is not None:
+        encoder.named(owner, value.__name__, "")
         _patched(encoder, value, used)
     elif name in used.bare:
         raise encoder.refuse(
@@ -247,7 +247,7 @@ def _class(encoder: Encoder, cls: type) -> None:
     except Exception as error:
         raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
     encoder.member(".__annotations__", annotations)
-    if encoder.path[-1] not in (".__class__", ".__bases__[0]"):
+    if encoder.path[-1] != ".__class__" and ".__bases__" not in encoder.path[-2:]:
         encoder.constructed.update(map(id, cls.__mro__))
     for name, value in sorted(vars(cls).items()):
         if name not in CLASS_SKIPPED:
@@ -355,6 +355,8 @@ def _module(encoder: Encoder, module: types.ModuleType) -> None:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"is the module {module.__name__}: what is used of it is unseen"
         )
+    if scan.is_listed(module.__name__) and not encoder.trusted:
+        raise scan.as_value(encoder, module.__name__)
     encoder.named(owner, module.__name__, "")
 
 

@@ -69,8 +69,8 @@ def random(function: Callable[..., Any]) -> Random:
 def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     """Marks a function, class or transform as depending on nothing but its arguments and what it holds.
 
-    It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by how
-    much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
+    It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by
+    how much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
     """
     if function is None:
         return functools.partial(pure, tolerance=tolerance)
@@ -201,6 +201,7 @@ def _by_base(base: type) -> str | None:
     return verdict if package and base.__module__.partition(".")[0] == package else None
 
 
+@functools.lru_cache(maxsize=1024)
 def _overrides(cls: type, package: str, base: str, method: str) -> bool:
     """Whether a class has another method than the base class of a package that it extends."""
     for each in cls.__mro__:

@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,9 +120,11 @@ BYSTANDERS = words(
 )
 
 
-def required(names: Iterable[str]) -> set[Owner]:
+@functools.lru_cache(maxsize=256)
+def required(names: frozenset[str]) -> frozenset[Owner]:
     """The distributions that those of some names require, and so on, as far as they are installed."""
-    roots, found, pending = _site_roots(), set(), list(names)
+    roots, pending = _site_roots(), list(names)
+    found: set[Owner] = set()
     seen = set(pending)
     while pending:
         name = pending.pop()
@@ -136,7 +137,7 @@ def required(names: Iterable[str]) -> set[Owner]:
             seen.update(new)
             pending += new
             break
-    return found
+    return frozenset(found)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ in the code.
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import sys
 import types
@@ -146,10 +147,10 @@ class Scan:
         self._judge(dotted, call)
         if dotted in calls.READERS:
             self._reads(call)
-        elif callee.path[-1] in calls.LISTING_METHODS and not self._is_sorted(call):
-            raise self._refuse(Code.UNDECLARED, f"{callee.path[-1]}()", "sort what it lists")
-        elif callee.path[-1] in calls.DRAWING_METHODS:
-            raise self._refuse(Code.RANDOM, f"{callee.path[-1]}()", _MARK)
+        value, rest = self._walk(callee)
+        if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
+            # A method of an installed object; the user's own classes are judged by their code.
+            self._method_named(rest[0], call, seeded=False)
 
     def _judge(self, dotted: str, call: Call) -> None:
         verdict = verdict_of(dotted)
@@ -187,28 +188,29 @@ class Scan:
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
-        if name in calls.DRAWING_METHODS and not self._seeded_keyword(call):
-            raise self._refuse(Code.RANDOM, f"{name}()", _MARK)
-        if name in calls.LISTING_METHODS and not self._is_sorted(call):
-            raise self._refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
+        own = isinstance(of, Parameter) and (of.name,) == self.own
+        if name == "pop" and self._is_set(of):
+            raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
         if name == "glob" and not self._is_sorted(call):
             raise self._refuse(Code.UNDECLARED, "glob()", "sort what it lists")
-        if name == "seed" and call.args == ():
-            raise self._refuse(Code.RANDOM, "seed()", _MARK)
-        if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
-            raise self._refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
-        own = isinstance(of, Parameter) and (of.name,) == self.own
-        given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
-        if (
-            name in calls.SEEDABLE_METHODS
-            and not own
-            and not self._from_seeded(of)
-            and not any(map(self._is_known, given))
-        ):
-            raise self._refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
+        self._method_named(name, call, seeded=own or self._from_seeded(of))
         path = name in ("read_text", "read_bytes", "open") and isinstance(of, Call)
         if path and isinstance(of.callee, Name) and self._canonical(of.callee) in calls.READERS:
             self._reads(of)
+
+    def _method_named(self, name: str, call: Call, seeded: bool) -> None:
+        """A method by its name: what it is asked of is not known, or `seeded`."""
+        given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
+        if name in calls.DRAWING_METHODS and not self._seeded_keyword(call):
+            raise self._refuse(Code.RANDOM, f"{name}()", _MARK)
+        if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self._is_known, given)):
+            raise self._refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
+        if name == "seed" and call.args == () and not call.keywords:
+            raise self._refuse(Code.RANDOM, "seed()", _MARK)
+        if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
+            raise self._refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
+        if name in calls.LISTING_METHODS and not self._is_sorted(call):
+            raise self._refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
 
     def _from_seeded(self, symbol: Symbol) -> bool:
         if not isinstance(symbol, Call) or not isinstance(symbol.callee, Name):
@@ -276,12 +278,14 @@ class Scan:
     def _loaded(self, name: Name) -> None:
         dotted = self._canonical(name)
         verdict = verdict_of(dotted)
-        if dotted in ("random", "numpy.random") or isinstance(verdict, Code):
-            if isinstance(self._walk(name)[0], type) and not self._walk(name)[1]:
+        value, rest = self._walk(name)
+        if isinstance(value, types.ModuleType) and not rest and is_listed(value.__name__):
+            raise as_value(self.encoder, value.__name__)
+        if isinstance(verdict, Code):
+            if isinstance(value, type) and not rest:
                 # A class to compare with: nothing is called.
                 return
-            code = verdict if isinstance(verdict, Code) else Code.RANDOM
-            raise self._refuse(code, dotted, _MARK if code is Code.RANDOM else "")
+            raise self._refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
 
     def _mutates(self, callee: Name, call: Call) -> None:
         if callee.path[-1] not in calls.MUTATORS or callee.kind == "import":
@@ -372,6 +376,27 @@ def verdict_of(dotted: str) -> Code | str | None:
             return found
         dotted = dotted.rpartition(".")[0]
     return None
+
+
+@functools.cache
+def is_listed(module: str) -> bool:
+    """Whether the table names anything in a module, so that it matters what is used of it."""
+    return any(
+        isinstance(v, Code) or v == calls.SEEDED for name, v in calls.CALLS.items() if _is_in(name, module)
+    )
+
+
+def _is_in(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")
+
+
+def as_value(encoder: Encoder, module: str) -> Refused:
+    """Why a module must not be passed around."""
+    verdict = verdict_of(module)
+    return encoder.refuse(
+        verdict if isinstance(verdict, Code) else Code.MODULE_AS_VALUE,
+        f"uses the module {module} as a value: what is used of it is unseen; name the attributes instead",
+    )
 
 
 def hashes_vary(members: Any) -> bool:

@@ -16,17 +16,21 @@ FLAGS: tuple[tuple[str, str, str, Any], ...] = (
     ("pillow", "PIL.ImageFile", "LOAD_TRUNCATED_IMAGES", False),
     ("torch", "torch", "get_default_dtype", "torch.float32"),
 )
+#: Words in the names of variables that hold secrets.
+SECRETS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 
 
 def surround(encoder: Encoder) -> None:
     """Writes them, and a leaf for each."""
     encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
-    for owner in sorted(packages.required(encoder.packages)):
+    for owner in sorted(packages.required(frozenset(encoder.packages))):
         encoder.packages.setdefault(owner.name, owner.version)
     for name, version in sorted(encoder.packages.items()):
         _named(encoder, "version", f"package {name}", version)
     for name, value in sorted(encoder.variables.items()):
-        _named(encoder, "environment", f"[env] {name}", value)
+        # The value counts, but what is a secret is shown to nobody.
+        secret = any(word in name.upper() for word in SECRETS)
+        _named(encoder, "environment", f"[env] {name}", value, shown=not secret)
     for path, content in sorted(encoder.files.items()):
         # Where the file lies does not count, only what it holds; its name is in the code.
         _named(encoder, "environment", f"[file] {path}", content)
@@ -45,10 +49,10 @@ def flags() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _named(encoder: Encoder, kind: str, name: str, value: Any) -> None:
+def _named(encoder: Encoder, kind: str, name: str, value: Any, shown: bool = True) -> None:
     start = len(encoder.out)
     encoder.text(kind, name)
     encoder.value(value)
     encoder.path.append(f" {name}")
-    encoder.leaf(start, value, kind)
+    encoder.leaf(start, value if shown else object, kind)
     encoder.path.pop()

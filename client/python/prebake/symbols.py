@@ -404,14 +404,25 @@ class _Pass:
         self._use(self._pop())
 
     def get_iter(self, each: dis.Instruction) -> None:
-        of = self._pop()
+        self.stack.append(self._iterator(self._pop()))
+
+    def list_extend(self, each: dis.Instruction) -> None:
+        self._iterator(self._pop()).kept = True
+
+    def unpack_sequence(self, each: dis.Instruction) -> None:
+        self._iterator(self._pop()).kept = True
+        self.stack += [UNKNOWN] * (_effect(each, False) + 1)
+
+    unpack_ex = unpack_sequence
+
+    def _iterator(self, of: Symbol) -> Call:
         iterator = Call(Name("global", ("iter",)), (of,), {})
         self.found.iterators.append(iterator)
         if isinstance(of, Call):
             of.consumers.append(iterator)
         elif not isinstance(of, Name):
             self._use(of)
-        self.stack.append(iterator)
+        return iterator
 
     def make_function(self, each: dis.Instruction) -> None:
         code = self._pop()

@@ -43,6 +43,7 @@ def pause() -> None:
     sys.stdin.readline()
 
 
+@prebake.pure
 class Decode:
     """A file as an array. Its bookkeeping is reached so that it is no part of its fingerprint."""
 

@@ -209,10 +209,15 @@ def by_function(path: str) -> Any:
 
 
 @pytest.mark.parametrize("read", [by_subscript, by_call, by_import, by_name, by_function])
-def test_reading_the_environment_is_refused(read: Callable[[str], Any]) -> None:
-    with pytest.raises(prebake.Refused) as refused:
-        prebake.fingerprint(read)
-    assert refused.value.code == "R24"
+def test_what_is_read_of_the_environment_counts(
+    read: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIZE", "1")
+    before = prebake.fingerprint(read)
+    monkeypatch.setenv("SIZE_OF_SOMETHING_ELSE", "1")
+    assert prebake.fingerprint(read) == before
+    monkeypatch.setenv("SIZE", "2")
+    assert prebake.fingerprint(read) != before
 
 
 def test_other_uses_of_os_are_no_reason_to_refuse() -> None:
