@@ -6,6 +6,7 @@ Which files those are is declared (`inputs=fn(i)`), or found out by watching the
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from prebake import graph, packages
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
 from prebake.placeholder import Parted
+from prebake.probe import Verdict
 from prebake.source import Step
 
 #: Files that hold many items, which libraries read in C and often keep open: where a data set names one, all
@@ -83,6 +85,22 @@ class DatasetSource:
     def identities(self) -> list[Identity]:
         return [identify(self._parted.plain, f"the data set ({type(self.dataset).__qualname__})")]
 
+    def probed(self, steps: Sequence[Step]) -> tuple[Callable[[int], Any], list[Step]]:
+        return _itself, [functools.partial(_load, self), *(functools.partial(_apply, self, s) for s in steps)]
+
+    def accept(self, found: Verdict, items: Sequence[int]) -> int:
+        fix = "name the files of an item with wrap(..., inputs=fn)"
+        if found.listed:
+            raise Refused(Code.UNDECLARED, f"loading an item lists the folder {found.listed[0]}; {fix}")
+        declared = {os.path.realpath(path) for i in items for path in self.reads(i) or self._containers}
+        unseen = [path for path in found.unhooked if os.path.realpath(path) not in declared]
+        if unseen:
+            raise Refused(Code.UNDECLARED, f"compiled code reads {unseen[0]}; {fix}")
+        if self._inputs is None and not found.reads_proven and not found.unhooked:
+            raise Refused(Code.UNDECLARED, f"what loading an item reads cannot be known: {found.reason}; {fix}")
+        self._containers = sorted({*self._containers, *found.shared, *found.loaded})
+        return found.deterministic_until - 1
+
     def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
         return [graph.files(self.path_ignored), graph.step(self._parted.plain, known[0])]
 
@@ -106,6 +124,18 @@ class DatasetSource:
         if self._inputs is None:
             return None
         return [*self._containers, *_paths(self._inputs(i))]
+
+
+def _itself(i: int) -> int:
+    return i
+
+
+def _load(source: DatasetSource, i: int) -> Any:
+    return source.load(i)
+
+
+def _apply(source: DatasetSource, step: Step, value: Any) -> Any:
+    return source.apply(value, step)
 
 
 def _paths(declared: Any) -> list[str]:

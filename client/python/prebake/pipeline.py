@@ -6,16 +6,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, snapshot, tripwire
+from prebake import graph, marks, snapshot, tripwire
 from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill
-from prebake.marks import is_random
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Recorder
 from prebake.source import Source, Step
+from prebake.verdict import verdict
 
 
 class Described(NamedTuple):
@@ -66,7 +66,7 @@ class Pipeline:
         self._record = threading.local()
 
     def _is_random(self, step: Step) -> bool:
-        return is_random(step) or any(step is each for each in self._drew)
+        return marks.is_random(step) or any(step is each for each in self._drew)
 
     # What the caller asks for.
 
@@ -226,6 +226,12 @@ class Pipeline:
         held, known = self._snapshot(), self._describe()
         self._held, self._known = held, known
         collection = job.plan(self._graph(self.cut))
+        if not collection.bypass and not collection.entries and not self._is_vouched():
+            cut, self.cut = self.cut, min(self.cut, self._proven(known))
+            if self.cut < self.source.floor:
+                return None
+            if self.cut < cut:
+                collection = job.plan(self._graph(self.cut))
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -234,6 +240,20 @@ class Pipeline:
         worth = [cut for cut in stored if self.source.floor <= cut < self.cut]
         self._middle.begin(worth, undecided=collection.entries == 0)
         return self._items(collection)
+
+    def _is_vouched(self) -> bool:
+        """Whether all that is shared is known to be deterministic, or its user says so."""
+        shared = [*self.source.shared(), *self._shared()] if not self.source.floor else self._shared()
+        return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
+
+    def _proven(self, known: Described) -> int:
+        """How many steps a probe in other processes finds to be deterministic."""
+        load, steps = self.source.probed(self._shared())
+        all_known = [*known.loading, *known.steps[: self.cut]]
+        found, items = verdict(all_known, load, steps, self.source.count)
+        if found.code is not None:
+            not_cached(Refused(found.code, found.reason))
+        return self.source.accept(found, items)
 
     def _open_at(self, job: Any, cut: int) -> Any:
         if self._known is None:

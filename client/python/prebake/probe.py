@@ -54,7 +54,9 @@ class Verdict(NamedTuple):
     reason: str
     #: What those steps open, for each item. Nothing may be there: that was read then.
     reads: dict[int, list[str]]
-    #: Files that were opened when the steps were loaded or only the first time: each is every item's input.
+    #: Files that were opened when the steps were loaded: what was made of them is held by modules or the steps.
+    loaded: list[str]
+    #: Files that were opened for the first item only, and kept: each is every item's input.
     shared: list[str]
     #: Folders that those steps list.
     listed: list[str]
@@ -113,15 +115,17 @@ def run(
     expected: dict[int, list[bytes]] | None = None,
     *,
     seconds: float = SECONDS_MAX,
+    in_place: bool = False,
 ) -> Verdict:
-    """Probes `steps`, applied in turn to `source(i)`, on a few items.
+    """Probes `steps`, applied in turn to `source(i)`, on a few items. With `in_place`, they may change what
+    they are given.
 
     `expected` is what `digests` gave for each item in this process; without it a second child is compared
     with the first, and the steps do not run here at all. A child takes some 0.2 s and the time of the job's
     imports; all take at most `seconds`. Raises nothing: what cannot be known is a verdict.
     """
     try:
-        return _run(source, list(steps), list(dict.fromkeys(items)), expected, seconds)
+        return _run(source, list(steps), list(dict.fromkeys(items)), expected, seconds, in_place)
     except Refused as error:
         return _unknown(error.reason, code=error.code)
     except Exception as error:
@@ -129,7 +133,7 @@ def run(
 
 
 def _unknown(reason: str, cpu_seconds: float = 0.0, code: Code = Code.OPAQUE) -> Verdict:
-    return Verdict(0, code, reason, {}, [], [], False, [], cpu_seconds)
+    return Verdict(0, code, reason, {}, [], [], [], False, [], cpu_seconds)
 
 
 def _run(
@@ -138,6 +142,7 @@ def _run(
     items: list[int],
     expected: dict[int, list[bytes]] | None,
     seconds: float,
+    in_place: bool,
 ) -> Verdict:
     if native() is None:
         return _unknown("Prebake is turned off")
@@ -168,7 +173,7 @@ def _run(
         ended, alone = _spawn(_header([], left) + objects, left)
         cpu_seconds += ended.cpu_seconds
         at_load = set(_paths(alone, "reads")) if ended.report is not None else at_load
-    verdict = _judged(report, expected, steps)
+    verdict = _judged(report, expected, steps, in_place)
     verdict = _with_reads(verdict, report, traced, at_load, own)
     return verdict._replace(cpu_seconds=cpu_seconds)
 
@@ -248,17 +253,21 @@ def _environment(which: int) -> dict[str, str]:
     return {
         **os.environ,
         "PREBAKE": "off",
+        # For pipelines that keep books.
+        "PREBAKE_PROBE": "1",
         "PYTHONHASHSEED": str(1 + (seed + which) % _HASH_SEED_MAX),
         "PYTHONSAFEPATH": "1",
         "MALLOC_PERTURB_": str(_PERTURB * which),
     }
 
 
-def _judged(report: Report, expected: dict[int, list[bytes]], steps: Sequence[Any]) -> Verdict:
+def _judged(
+    report: Report, expected: dict[int, list[bytes]], steps: Sequence[Any], in_place: bool
+) -> Verdict:
     """How many steps are proven, and the first fault."""
     until, code, reason = 0, None, ""
     for j, step in enumerate(steps):
-        fault = _fault(report, expected, j)
+        fault = _fault(report, expected, j, in_place)
         if fault is not None:
             code, reason = fault[0], f"step {j} ({_name(step)}) {fault[1]}"
             break
@@ -266,7 +275,7 @@ def _judged(report: Report, expected: dict[int, list[bytes]], steps: Sequence[An
             until = j + 1
     if code is None and until < len(steps):
         code, reason = Code.VALUE, f"what step {until} ({_name(steps[until])}) yields cannot be compared"
-    return Verdict(until, code, reason, {}, [], [], False, [], 0.0)
+    return Verdict(until, code, reason, {}, [], [], [], False, [], 0.0)
 
 
 def _name(step: Any) -> str:
@@ -285,7 +294,9 @@ def _seen(report: Report, j: int) -> Iterator[tuple[int, Report]]:
                 yield int(i), steps[j]
 
 
-def _fault(report: Report, expected: dict[int, list[bytes]], j: int) -> tuple[Code, str] | None:
+def _fault(
+    report: Report, expected: dict[int, list[bytes]], j: int, in_place: bool
+) -> tuple[Code, str] | None:
     """The first thing wrong with a step, what tells most first."""
     kinds: tuple[tuple[str, Code, str], ...] = (
         ("error", Code.OPAQUE, "fails in another process: {}"),
@@ -296,7 +307,7 @@ def _fault(report: Report, expected: dict[int, list[bytes]], j: int) -> tuple[Co
     )
     for field, code, text in kinds:
         for _, seen in _seen(report, j):
-            if seen[field]:
+            if seen[field] and not (in_place and code is Code.MUTATES):
                 return code, text.format(seen[field])
     if report["changed"][j]:
         return Code.CARRIES_STATE, "changes itself from item to item"
@@ -341,7 +352,7 @@ def _with_reads(
     """Adds what the proven steps read, and whether that is all."""
     first, again = (_reads_of(each, verdict.deterministic_until) for each in report["passes"])
     # What the first item opened, and not when it was made again, is kept somewhere and may be used by all.
-    shared = dict.fromkeys(report["loaded"]["reads"])
+    loaded, shared = dict.fromkeys(report["loaded"]["reads"]), dict[str, None]()
     for i in first:
         shared |= dict.fromkeys(path for path in first[i] if path not in again[i])
     reads = {i: list(dict.fromkeys([*again[i], *first[i]])) for i in first}
@@ -350,7 +361,7 @@ def _with_reads(
     unhooked = []
     for path in _unseen(report, traced):
         if path in at_load:
-            shared |= dict.fromkeys([path] if is_users(path) else [])
+            loaded |= dict.fromkeys([path] if is_users(path) else [])
         elif path in own:
             i, given = own[path]
             reads[i] += [given] if given not in reads[i] else []
@@ -366,7 +377,8 @@ def _with_reads(
     note = f"opens unproven: {why}" if why else ""
     return verdict._replace(
         reads=reads,
-        shared=list(shared),
+        loaded=list(loaded),
+        shared=[path for path in shared if path not in loaded],
         listed=list(dict.fromkeys(path for seen in ran for path in seen["listed"])),
         reads_proven=bool(traced.get("complete")) and not why,
         unhooked=unhooked,

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from prebake import graph
 from prebake.code import Identity
+from prebake.errors import Code, Refused
 from prebake.placeholder import flat
+from prebake.probe import Verdict
 
 #: One more step of a pipeline.
 Step = Callable[..., Any]
@@ -44,6 +46,12 @@ class Source(Protocol):
 
     def identities(self) -> list[Identity]:
         """What those are. Raises `Refused`."""
+
+    def probed(self, steps: Sequence[Step]) -> tuple[Callable[[int], Any], list[Step]]:
+        """Loading and steps, as they are sent to a probe: what is given to the first, and all that run."""
+
+    def accept(self, found: Verdict, items: Sequence[int]) -> int:
+        """How many of the steps may be shared, of what a probe found. Raises `Refused`; -1 is none at all."""
 
     def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
         """Its part of the graph."""
@@ -96,6 +104,15 @@ class FileSource:
 
     def identities(self) -> list[Identity]:
         return []
+
+    def probed(self, steps: Sequence[Step]) -> tuple[Callable[[int], Any], list[Step]]:
+        return self.load, list(steps)
+
+    def accept(self, found: Verdict, items: Sequence[int]) -> int:
+        other = [*found.unhooked, *found.shared, *found.listed]
+        if other:
+            raise Refused(Code.UNDECLARED, f"the steps read {other[0]}, which is none of the files")
+        return found.deterministic_until
 
     def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
         return [graph.files(self.path_ignored)]

@@ -21,16 +21,17 @@ ITEMS = 2
 
 def verdict(
     known: Sequence[Identity], load: Callable[[int], Any], steps: Sequence[Callable[[Any], Any]], count: int
-) -> Verdict:
-    """The verdict on `steps` after `load`, of a pipeline that is `known`."""
+) -> tuple[Verdict, list[int]]:
+    """The verdict on `steps` after `load`, of a pipeline that is `known`, and the items it was probed with."""
     items = sorted({0, count // 2} if count > 1 else {0})[:ITEMS]
 
     def probe(_: int) -> str:
-        return run(load, steps, items).json()
+        # Values are each their item's own, so that steps may work in place.
+        return run(load, steps, items, in_place=True).json()
 
     def open_items(job: Any) -> Any:
         described = graph.chain([graph.arguments(), graph.named_step("prebake.probe")])
         digest = hashlib.blake2b(b"".join(each.digest for each in known), digest_size=32).digest()
         return job.plan(described).call("probe", digest, [])
 
-    return Verdict.from_json(Fill(open_items, probe, 1).many([0], nothing_ahead)[0])
+    return Verdict.from_json(Fill(open_items, probe, 1).many([0], nothing_ahead)[0]), items
