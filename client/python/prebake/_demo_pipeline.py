@@ -24,9 +24,10 @@ random_cpu_ns = 0
 
 def decode(path: str) -> Any:
     """A JPEG file as an array."""
-    count = os.open(os.environ[COUNT_FILE], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(count, b".")
-    os.close(count)
+    if "PREBAKE_PROBE" not in os.environ:
+        count = os.open(os.environ[COUNT_FILE], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(count, b".")
+        os.close(count)
     return np.asarray(Image.open(path).convert("RGB"))
 
 
