@@ -66,6 +66,9 @@ pub(super) struct Tracer {
     begun: HashMap<i32, Begun>,
     /// Processes and threads that are there.
     living: HashSet<i32>,
+    /// Those whose parent told of them, and those that ended before it did.
+    announced: HashSet<i32>,
+    unannounced: HashSet<i32>,
     /// Unix sockets without a file that the command itself made.
     sockets: HashSet<Vec<u8>>,
     name_space: Option<PathBuf>,
@@ -84,6 +87,8 @@ impl Tracer {
             inherited,
             begun: HashMap::new(),
             living: HashSet::new(),
+            announced: HashSet::new(),
+            unannounced: HashSet::new(),
             sockets: HashSet::new(),
             name_space: fs::read_link("/proc/self/ns/mnt").ok(),
         }
@@ -96,8 +101,7 @@ impl Tracer {
                 self.stopped(tid, status);
                 continue;
             }
-            self.living.remove(&tid);
-            self.begun.remove(&tid);
+            self.ended(tid);
             if Some(tid) == until {
                 return Ok(Some(match libc::WIFEXITED(status) {
                     true => End::Exit(libc::WEXITSTATUS(status)),
@@ -114,9 +118,7 @@ impl Tracer {
     }
 
     fn stopped(&mut self, tid: i32, status: i32) {
-        if self.living.insert(tid) {
-            self.check_name_space(tid);
-        }
+        self.living.insert(tid);
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
         let job_control = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         match event {
@@ -126,11 +128,16 @@ impl Tracer {
                 }
                 ptrace::resume(tid, 0);
             }
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                self.announced(ptrace::event_message(tid));
+                self.go_on(tid);
+            }
             libc::PTRACE_EVENT_EXEC => {
                 let before = ptrace::event_message(tid);
                 let begun = self.begun.remove(&before);
                 if before != tid {
                     self.living.remove(&before);
+                    self.announced.remove(&before);
                     self.begun.remove(&tid);
                 }
                 self.executed(tid, begun.and_then(|begun| begun.first));
@@ -144,9 +151,35 @@ impl Tracer {
                 ptrace::resume(tid, 0);
             }
             0 => ptrace::resume(tid, signal),
-            // It may be between a call's beginning and its end.
-            _ if self.begun.contains_key(&tid) => ptrace::resume_to_return(tid, 0),
-            _ => ptrace::resume(tid, 0),
+            _ => {
+                // A new one's first stop, among others.
+                self.check_name_space(tid);
+                self.go_on(tid);
+            }
+        }
+    }
+
+    /// It may be between a call's beginning and its end.
+    fn go_on(&self, tid: i32) {
+        match self.begun.contains_key(&tid) {
+            true => ptrace::resume_to_return(tid, 0),
+            false => ptrace::resume(tid, 0),
+        }
+    }
+
+    /// Its parent told of it; it may have ended before that is heard.
+    fn announced(&mut self, tid: i32) {
+        if !self.unannounced.remove(&tid) {
+            self.living.insert(tid);
+            self.announced.insert(tid);
+        }
+    }
+
+    fn ended(&mut self, tid: i32) {
+        self.living.remove(&tid);
+        self.begun.remove(&tid);
+        if !self.announced.remove(&tid) {
+            self.unannounced.insert(tid);
         }
     }
 
