@@ -2,10 +2,12 @@
 
 mod archive;
 mod arguments;
+mod chain;
 mod command;
 mod graphs;
 mod identity;
 mod programs;
+mod reads;
 mod run;
 mod status;
 mod trace;

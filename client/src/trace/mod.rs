@@ -23,7 +23,7 @@ mod tracer;
 
 pub use report::{Name, Report, Stamp};
 pub use serve::{Request, serve};
-pub use state::{names, state};
+pub use state::{ABSENT, names, state};
 
 use std::io::{self, Read};
 use std::process::{Child, Command};

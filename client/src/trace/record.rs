@@ -95,6 +95,9 @@ impl Record {
         if meta.is_some_and(|meta| self.is_made(meta)) || is_bytecode(&found.path) {
             return;
         }
+        if meta.is_none() && self.scope.leads_to_output(&found.path) {
+            return;
+        }
         match self.scope.place(&found.path) {
             Place::Output if meta.is_some_and(|meta| !meta.is_dir()) => self.left_over(&found.path),
             Place::Temporary | Place::Elsewhere => {
@@ -213,7 +216,7 @@ impl Record {
             Place::Output | Place::Temporary => true,
             // Of its own process it may set what it likes.
             Place::Machine => !["/sys", "/proc/sys"].iter().any(|root| path.starts_with(root)),
-            Place::Input | Place::Elsewhere => is_bytecode(path),
+            Place::Input | Place::Elsewhere => is_bytecode(path) || self.scope.leads_to_output(path),
         };
         if !allowed && self.writes.len() < TOLD_MAX {
             self.writes.insert(path.to_path_buf());
