@@ -52,7 +52,8 @@ impl Place {
             .env("PREBAKE_DIR", self.aside.path().join("cache"));
         prebake
             .env("RAN", self.aside.path().join("ran"))
-            .env_remove("PREBAKE");
+            .env_remove("PREBAKE")
+            .env_remove("PYTHONDONTWRITEBYTECODE");
         prebake.output().unwrap()
     }
 

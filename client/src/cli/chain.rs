@@ -39,6 +39,7 @@ pub struct Chain<'a> {
     identity: &'a Identity,
     outputs: &'a [PathBuf],
     name: String,
+    declared_only: bool,
     /// All lists met so far.
     known: Reads,
     /// What was under their names when they were met.
@@ -70,6 +71,7 @@ impl<'a> Chain<'a> {
             identity,
             outputs,
             name: arguments.command.join(" "),
+            declared_only: arguments.declared_only,
             digest: known.now(outputs, &Report::default()).digest,
             known,
         })
@@ -113,7 +115,12 @@ impl<'a> Chain<'a> {
             false => Context::Value.digest(&[self.identity.arguments.0, now.digest.0].concat()),
         };
         let inputs = [self.identity.inputs.as_slice(), &now.files].concat();
-        let items = self.collection.call(&self.name, digest, &inputs)?;
+        // The first is no result of this name: the next ones are not misses because something changed.
+        let name = match known.is_empty() && !self.declared_only {
+            true => &format!("what {} reads", self.name),
+            false => &self.name,
+        };
+        let items = self.collection.call(name, digest, &inputs)?;
         Ok((items, now.digest))
     }
 
