@@ -301,7 +301,7 @@ fn what_nothing_tells_of_is_not_kept() {
         ("open('log', 'w').write('x')", "R32 it changes "),
         ("os.unlink('log')", "R32 it changes "),
         (
-            "import subprocess; subprocess.Popen(['sleep', '0.2'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)",
+            "import subprocess; subprocess.Popen(['sleep', '2'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)",
             "R23 it left processes in the background",
         ),
     ] {

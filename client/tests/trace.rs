@@ -114,6 +114,21 @@ fn files_opened_by_python_by_c_in_threads_and_in_children_are_reads() {
 }
 
 #[test]
+fn worker_processes_are_followed_however_they_are_started() {
+    let place = Place::new();
+    let paths = ["0", "1", "2", "3"].map(|name| place.write(&format!("data/{name}"), name));
+    for method in ["fork", "spawn", "forkserver"] {
+        let report = place.python(&format!(
+            "import multiprocessing\ndef f(i): return open(f'data/{{i}}').read()\n\
+             if __name__ == '__main__':\n\
+             \x20   with multiprocessing.get_context('{method}').Pool(2) as p: p.map(f, range(4))\n"
+        ));
+        report.complete().empty("writes").empty("network");
+        assert!(paths.iter().all(|path| report.has("reads", path)), "{method}");
+    }
+}
+
+#[test]
 fn a_statically_linked_program_is_followed_and_counts_itself() {
     let place = Place::new();
     place.write(
@@ -271,7 +286,7 @@ fn streams_and_exit_code_come_through() {
 fn what_would_escape_makes_it_incomplete() {
     let place = Place::new();
     place
-        .trace(&["sh", "-c", "sleep 0.3 & exit 0"])
+        .trace(&["sh", "-c", "sleep 2 & exit 0"])
         .incomplete("in the background");
     place.trace(&["unshare", "-r", "true"]).incomplete("mounted");
     place.write("secret", "x");

@@ -2,7 +2,8 @@
 
 use super::calls::{self, At, Call, Last};
 use super::record::{Found, Record};
-use crate::raw::ptrace::{self, Stop};
+use crate::clock::{Clock, SystemClock};
+use crate::raw::ptrace::{self, Stop, Waited};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -12,6 +13,11 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// How long after the command's end its helpers may end too, as Python's do.
+const SETTLE: Duration = Duration::from_millis(300);
 
 /// A path's bytes with the null after it (PATH_MAX).
 const PATH_BYTES_MAX: usize = 4096;
@@ -96,20 +102,40 @@ impl Tracer {
 
     /// Follows until process `until` has ended, or if there is none, until all have.
     pub(super) fn follow(&mut self, until: Option<i32>) -> std::io::Result<Option<End>> {
-        while let Some((tid, status)) = ptrace::wait_any()? {
-            if libc::WIFSTOPPED(status) {
-                self.stopped(tid, status);
-                continue;
-            }
-            self.ended(tid);
-            if Some(tid) == until {
-                return Ok(Some(match libc::WIFEXITED(status) {
-                    true => End::Exit(libc::WEXITSTATUS(status)),
-                    false => End::Signal(libc::WTERMSIG(status)),
-                }));
+        while let Waited::One(tid, status) = ptrace::wait_any(false)? {
+            let ended = self.changed(tid, status);
+            if ended.is_some() && Some(tid) == until {
+                return Ok(ended);
             }
         }
         Ok(None)
+    }
+
+    /// Follows for a moment what goes on after the command ended: helpers that see its end and end too.
+    pub(super) fn settle(&mut self) -> std::io::Result<()> {
+        let clock = SystemClock::default();
+        let begun = clock.elapsed();
+        while clock.elapsed().saturating_sub(begun) < SETTLE {
+            match ptrace::wait_any(true)? {
+                Waited::One(tid, status) => drop(self.changed(tid, status)),
+                Waited::Nothing => thread::sleep(SETTLE / 100),
+                Waited::Gone => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of a process, if it ended.
+    fn changed(&mut self, tid: i32, status: i32) -> Option<End> {
+        if libc::WIFSTOPPED(status) {
+            self.stopped(tid, status);
+            return None;
+        }
+        self.ended(tid);
+        Some(match libc::WIFEXITED(status) {
+            true => End::Exit(libc::WEXITSTATUS(status)),
+            false => End::Signal(libc::WTERMSIG(status)),
+        })
     }
 
     /// Whether anything of it is still there.
