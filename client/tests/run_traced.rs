@@ -231,6 +231,21 @@ fn a_listed_folder_counts_by_its_names_and_an_opened_one_does_not() {
 }
 
 #[test]
+fn a_folder_without_files_counts_below_a_declared_input_too() {
+    let place = Place::new();
+    place.write("data/a/1", "");
+    place.script("open('out/x', 'w').write(' '.join(sorted(os.listdir('data'))))");
+    let run = || {
+        let done = place.prebake(&["-i", "data"], &["python3", "script.py"]);
+        assert!(done.status.success(), "{}", said(&done));
+        (place.runs(), place.out())
+    };
+    assert_eq!((run(), run()), ((1, "a".into()), (1, "a".into())));
+    fs::create_dir(place.path("data/b")).unwrap();
+    assert_eq!((run(), run()), ((2, "a b".into()), (2, "a b".into())));
+}
+
+#[test]
 fn a_link_counts_and_so_does_what_it_leads_to() {
     let place = Place::new();
     place.write("one/a", "1");
@@ -301,7 +316,7 @@ fn what_nothing_tells_of_is_not_kept() {
         ("open('log', 'w').write('x')", "R32 it changes "),
         ("os.unlink('log')", "R32 it changes "),
         (
-            "import subprocess; subprocess.Popen(['sleep', '2'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)",
+            "import subprocess; subprocess.Popen(['sleep', '8'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)",
             "R23 it left processes in the background",
         ),
     ] {
@@ -402,6 +417,28 @@ fn variables_count_unless_they_are_ignored_or_all_is_declared() {
         (run(&declared, "1"), run(&declared, "2")),
         ("1\n".into(), "2\n".into())
     );
+}
+
+#[test]
+fn where_it_cannot_be_traced_it_is_not_cached_unless_told_to() {
+    let place = Place::new();
+    for (options, why) in [
+        ("", "not cached: R23 it cannot be traced here"),
+        ("--declared-only", "kept 1 files"),
+    ] {
+        let script = format!("{PREBAKE} run -o out {options} -- sh -c 'mkdir out; echo x >out/x' 2>&1");
+        let mut outer = Command::new(PREBAKE);
+        outer.args(["trace", "--report", "/dev/null", "--", "sh", "-c", &script]);
+        outer
+            .current_dir(place.folder.path())
+            .env("PREBAKE_DIR", place.aside.path().join("cache"));
+        // The daemon is not to be started by who is traced.
+        place.prebake(&[], &["true"]);
+        let done = outer.env_remove("PREBAKE").output().unwrap();
+        let told = String::from_utf8_lossy(&done.stdout);
+        assert!(told.contains(why), "{told}");
+        assert_eq!(place.out(), "x\n");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long after the command's end its helpers may end too, as Python's do.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// A path's bytes with the null after it (PATH_MAX).
 const PATH_BYTES_MAX: usize = 4096;
@@ -118,7 +118,7 @@ impl Tracer {
         while clock.elapsed().saturating_sub(begun) < SETTLE {
             match ptrace::wait_any(true)? {
                 Waited::One(tid, status) => drop(self.changed(tid, status)),
-                Waited::Nothing => thread::sleep(SETTLE / 100),
+                Waited::Nothing => thread::sleep(SETTLE / 1000),
                 Waited::Gone => break,
             }
         }
