@@ -73,6 +73,8 @@ def run(folder: Path, language: str, text: str) -> subprocess.CompletedProcess[s
         "RUNS": f"{folder}.runs",
     }
     environment.pop("PREBAKE_DAEMON", None)
+    # Variables count for a command, and this one differs from test to test.
+    environment.pop("PYTEST_CURRENT_TEST", None)
     command = [*COMMANDS[language], text]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
