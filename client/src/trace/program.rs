@@ -70,8 +70,8 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
         .strip_prefix(b"#!")?
         .split(|byte| *byte == b'\n')
         .next()?;
-    let words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
-    let word = words.filter(|word| !word.is_empty()).next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
+    let word = words.find(|word| !word.is_empty())?;
     Some(OsStr::from_bytes(word).into())
 }
 

@@ -99,7 +99,9 @@ impl Tracer {
         let begun = clock.elapsed();
         while clock.elapsed().saturating_sub(begun) < SETTLE {
             match ptrace::wait_any(true)? {
-                Waited::One(tid, status) => drop(self.changed(tid, status)),
+                Waited::One(tid, status) => {
+                    self.changed(tid, status);
+                }
                 Waited::Nothing => thread::sleep(SETTLE / 1000),
                 Waited::Gone => break,
             }
