@@ -15,6 +15,8 @@ const PREBAKE: &str = env!("CARGO_BIN_EXE_prebake");
 /// A folder to work in, and a daemon that is started by the first command and killed at the end.
 struct Place {
     folder: tempfile::TempDir,
+    /// Where runs leave a mark: a temporary folder, which commands may write to.
+    marks: tempfile::TempDir,
 }
 
 impl Place {
@@ -25,9 +27,10 @@ impl Place {
             fs::write(folder.path().join(format!("raw/{i}.txt")), format!("line {i}\n")).unwrap();
         }
         let script = "mkdir -p out && for f in raw/*; do tr a-z A-Z <$f >out/${f##*/}; done\n\
-                      echo done; echo careful >&2; echo x >>ran\n";
+                      echo done; echo careful >&2; echo x >>$RAN\n";
         fs::write(folder.path().join("clean.sh"), script).unwrap();
-        Self { folder }
+        let marks = tempfile::tempdir().unwrap();
+        Self { folder, marks }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -39,6 +42,7 @@ impl Place {
             .args(arguments)
             .current_dir(self.folder.path())
             .env("PREBAKE_DIR", self.path("cache"))
+            .env("RAN", self.marks.path().join("ran"))
             .env_remove("PREBAKE")
             .output()
             .unwrap()
@@ -49,7 +53,7 @@ impl Place {
     }
 
     fn runs(&self) -> usize {
-        fs::read_to_string(self.path("ran")).map_or(0, |ran| ran.lines().count())
+        fs::read_to_string(self.marks.path().join("ran")).map_or(0, |ran| ran.lines().count())
     }
 }
 
@@ -123,6 +127,7 @@ fn a_changed_input_script_variable_or_argument_runs_again() {
         command.args(run).current_dir(place.folder.path());
         command
             .env("PREBAKE_DIR", place.path("cache"))
+            .env("RAN", place.marks.path().join("ran"))
             .env("LEVEL", OsStr::from_bytes(value))
             .output()
             .unwrap();
@@ -167,17 +172,17 @@ fn output_of_an_earlier_run_is_not_taken_for_this_ones() {
     let place = Place::new();
     fs::write(
         place.path("add.sh"),
-        "mkdir -p out; echo new >>out/log; echo x >>ran\n",
+        "mkdir -p out; echo new >>out/log; echo x >>$RAN\n",
     )
     .unwrap();
     fs::write(
         place.path("anew.sh"),
-        "rm -rf out; mkdir out; echo new >out/log; echo x >>ran\n",
+        "rm -rf out; mkdir out; echo new >out/log; echo x >>$RAN\n",
     )
     .unwrap();
     fs::write(
         place.path("turn.sh"),
-        "mv out/log out/log.1; echo new >out/log; echo x >>ran\n",
+        "mv out/log out/log.1; echo new >out/log; echo x >>$RAN\n",
     )
     .unwrap();
     let run = |script| place.prebake(&["run", "-o", "out", "--", "sh", script]);
@@ -198,11 +203,14 @@ fn output_of_an_earlier_run_is_not_taken_for_this_ones() {
     assert!(said.contains("out/log.1 was there before"), "{said}");
     assert_eq!(place.runs(), 3, "moved");
 
-    run("anew.sh");
-    assert_eq!(place.runs(), 4);
-    fs::remove_dir_all(place.path("out")).unwrap();
-    run("anew.sh");
-    assert_eq!((log(), place.runs()), ("new\n".into(), 4), "made anew: kept");
+    let said = text(&run("anew.sh").stderr);
+    assert!(said.contains("R25 it looks at"), "{said}");
+    assert_eq!(place.runs(), 4, "it made all anew, but looked at what was there");
+    for _ in 0..2 {
+        fs::remove_dir_all(place.path("out")).unwrap();
+        run("anew.sh");
+        assert_eq!((log(), place.runs()), ("new\n".into(), 5), "from nothing: kept");
+    }
 }
 
 #[test]
@@ -214,6 +222,7 @@ fn a_replay_that_cannot_be_printed_fails_and_does_not_run() {
         .args(["run", "-q", "-i", "raw", "-o", "out", "--", "sh", "clean.sh"])
         .current_dir(place.folder.path())
         .env("PREBAKE_DIR", place.path("cache"))
+        .env("RAN", place.marks.path().join("ran"))
         .env_remove("PREBAKE")
         .stdout(full.try_clone().unwrap())
         .stderr(full)
@@ -226,7 +235,7 @@ fn a_replay_that_cannot_be_printed_fails_and_does_not_run() {
 fn a_process_left_in_the_background_does_not_hold_it() {
     let place = Place::new();
     // What it left ends by itself, so that a failure of this test leaves nothing behind.
-    fs::write(place.path("leave.sh"), "sleep 20 & echo now; echo x >>ran\n").unwrap();
+    fs::write(place.path("leave.sh"), "sleep 20 & echo now; echo x >>$RAN\n").unwrap();
     for runs in 1..3 {
         let done = place.prebake(&["run", "--", "sh", "leave.sh"]);
         assert_eq!(text(&done.stdout), "now\n");
@@ -242,7 +251,7 @@ fn a_process_left_in_the_background_does_not_hold_it() {
 #[test]
 fn failure_is_not_cached_and_its_code_comes_through() {
     let place = Place::new();
-    fs::write(place.path("fail.sh"), "echo x >>ran; exit 7\n").unwrap();
+    fs::write(place.path("fail.sh"), "echo x >>$RAN; exit 7\n").unwrap();
     for runs in 1..3 {
         let failed = place.prebake(&["run", "--", "sh", "fail.sh"]);
         assert_eq!(failed.status.code(), Some(7));
@@ -310,12 +319,13 @@ fn status_is_one_json_object_with_the_totals() {
     let totals = &status["totals"];
     assert_eq!(
         (totals["hits"].as_u64(), totals["misses"].as_u64()),
-        (Some(1), Some(1))
+        (Some(2), Some(2)),
+        "the list of what it reads, and the result"
     );
-    assert_eq!(totals["miss_reasons"]["new graph"], 1);
+    assert_eq!(totals["miss_reasons"]["new graph"], 2);
     let people = text(&place.prebake(&["status"]).stdout);
     assert!(
-        people.contains("1 reused (1 hits, 0 followed), 1 computed (1 new graph)"),
+        people.contains("2 reused (2 hits, 0 followed), 2 computed (2 new graph)"),
         "{people}"
     );
     assert!(place.prebake(&["gc"]).status.success());

@@ -114,6 +114,21 @@ fn files_opened_by_python_by_c_in_threads_and_in_children_are_reads() {
 }
 
 #[test]
+fn worker_processes_are_followed_however_they_are_started() {
+    let place = Place::new();
+    let paths = ["0", "1", "2", "3"].map(|name| place.write(&format!("data/{name}"), name));
+    for method in ["fork", "spawn", "forkserver"] {
+        let report = place.python(&format!(
+            "import multiprocessing\ndef f(i): return open(f'data/{{i}}').read()\n\
+             if __name__ == '__main__':\n\
+             \x20   with multiprocessing.get_context('{method}').Pool(2) as p: p.map(f, range(4))\n"
+        ));
+        report.complete().empty("writes").empty("network");
+        assert!(paths.iter().all(|path| report.has("reads", path)), "{method}");
+    }
+}
+
+#[test]
 fn a_statically_linked_program_is_followed_and_counts_itself() {
     let place = Place::new();
     place.write(
@@ -271,7 +286,7 @@ fn streams_and_exit_code_come_through() {
 fn what_would_escape_makes_it_incomplete() {
     let place = Place::new();
     place
-        .trace(&["sh", "-c", "sleep 0.3 & exit 0"])
+        .trace(&["sh", "-c", "sleep 8 & exit 0"])
         .incomplete("in the background");
     place.trace(&["unshare", "-r", "true"]).incomplete("mounted");
     place.write("secret", "x");
@@ -301,11 +316,36 @@ fn what_would_escape_makes_it_incomplete() {
 }
 
 #[test]
+fn where_it_cannot_be_traced_it_runs_and_says_so() {
+    let place = Place::new();
+    // Who is traced cannot be traced by another.
+    let inner = "\"$0\" trace --report inner.json -- sh -c 'echo ran; exit 7'";
+    let done = place.command(&["sh", "-c", inner, PREBAKE]).output().unwrap();
+    assert_eq!((done.status.code(), &*done.stdout), (Some(7), &b"ran\n"[..]));
+    let text = fs::read(place.path("inner.json")).unwrap();
+    Report(serde_json::from_slice(&text).unwrap()).incomplete("cannot be traced here");
+}
+
+#[test]
+fn ways_through_proc_lead_to_files() {
+    let place = Place::new();
+    let file = place.write("data/file", "x");
+    let report = place.python(
+        "import os\nopen('/proc/self/cwd/data/file').read()\n\
+         assert not os.path.exists('/proc/self/cwd/data/absent')\n\
+         os.open('/proc/self/root/etc/passwd', os.O_RDONLY)\n",
+    );
+    assert!(report.complete().has("reads", &file));
+    assert!(report.has("absent", &place.path("data/absent")));
+    assert!(report.has("reads", Path::new("/etc/passwd")));
+}
+
+#[test]
 fn a_process_left_in_the_background_goes_on_as_if_nobody_looked() {
     let place = Place::new();
     place.write("late", "read after the end\n");
     // It waits to be told, and ends by itself in any case.
-    let script = "(for i in $(seq 100); do [ -e go ] && break; sleep 0.05; done
+    let script = "(for i in $(seq 200); do [ -e go ] && break; sleep 0.05; done
                    cat late >copy.part; mv copy.part copy) >/dev/null 2>&1 & echo now";
     let done = place.command(&["sh", "-c", script]).output().unwrap();
     assert_eq!(&*done.stdout, b"now\n");

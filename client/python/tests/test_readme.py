@@ -22,12 +22,12 @@ COMMANDS = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail",
 STOP_SECONDS = 30.0
 
 CLEAN = """
-import pathlib, sys
+import os, pathlib, sys
 raw, clean = map(pathlib.Path, sys.argv[1:])
 clean.mkdir(exist_ok=True)
 for path in raw.iterdir():
     (clean / path.name).write_text(path.read_text().lower())
-with open("runs", "a") as runs:
+with open(os.environ["RUNS"], "a") as runs:
     runs.write(".")
 """
 
@@ -44,6 +44,7 @@ def folder() -> Iterator[Path]:
         (folder / "clean.py").write_text(CLEAN)
         yield folder
         stop(folder / "cache")
+        Path(f"{folder}.runs").unlink(missing_ok=True)
 
 
 def stop(cache: Path) -> None:
@@ -68,8 +69,12 @@ def run(folder: Path, language: str, text: str) -> subprocess.CompletedProcess[s
         "PREBAKE": "on",
         "PREBAKE_AUTOSTART": "1",
         "PREBAKE_DIR": str(folder / "cache"),
+        # Beside the folder, which is temporary: elsewhere a command may write to its outputs alone.
+        "RUNS": f"{folder}.runs",
     }
     environment.pop("PREBAKE_DAEMON", None)
+    # Variables count for a command, and this one differs from test to test.
+    environment.pop("PYTEST_CURRENT_TEST", None)
     command = [*COMMANDS[language], text]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -97,5 +102,5 @@ def test_the_data_set_is_reused(folder: Path) -> None:
 def test_the_command_is_replayed(folder: Path) -> None:
     for _ in range(2):
         run(folder, *block("prebake run"))
-    assert (folder / "runs").read_text() == "."
+    assert Path(f"{folder}.runs").read_text() == "."
     assert (folder / "clean" / "a.txt").read_text() == "bake once, serve every job"

@@ -12,9 +12,16 @@ pub struct Arguments {
     /// File or folder the command writes (repeat): it must hold nothing else.
     #[arg(short, long = "output", value_name = "PATH")]
     pub outputs: Vec<PathBuf>,
-    /// Environment variable the command reads (repeat).
+    /// Environment variable that counts in any case (repeat). All count but those of terminals and sessions.
     #[arg(short, long = "env", value_name = "NAME")]
     pub environment: Vec<String>,
+    /// Environment variable that does not count, or all that begin so: `NAME*` (repeat). The command sees it all the same.
+    #[arg(long = "ignore-env", value_name = "NAME")]
+    pub ignored: Vec<String>,
+    /// Believe what is declared instead of watching what the command reads: its inputs, its program, files named on the
+    /// command line and variables of `--env` are all that counts.
+    #[arg(long)]
+    pub declared_only: bool,
     /// Do not say what was counted.
     #[arg(short, long)]
     pub quiet: bool,

@@ -1,5 +1,7 @@
 //! Runs a command: its output passes through as it comes and is kept beside.
 
+use crate::trace;
+use prebake_client::trace::{Report, Traced};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::retry_on_intr,
@@ -8,8 +10,9 @@ use std::{
     fmt::Display,
     fs, io,
     io::{Read, Write},
-    os::fd::AsFd,
-    process::{Command, ExitStatus, Stdio},
+    os::{fd::AsFd, unix::process::ExitStatusExt},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
@@ -27,42 +30,94 @@ pub struct Ran {
     pub stderr: Result<Vec<u8>, String>,
     /// CPU time of it and its children.
     pub cpu: Duration,
+    /// What it read and wrote, if it was traced.
+    pub report: Option<Report>,
 }
 
-/// Runs a command without standard input: what it would read there is no declared input.
+/// Runs a command without standard input: what it would read there is no declared input. Traced, if it is said how.
 ///
 /// # Errors
 /// If it cannot be started.
-pub fn run(command: &[String]) -> io::Result<Ran> {
+pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
     let (name, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let before = children_cpu();
     // Nothing is ever written to it: it is closed when the command has ended.
     let (ended, running) = io::pipe()?;
-    let mut child = Command::new(name)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut running_child = match watch {
+        None => Running::Plain(piped(Command::new(name).args(arguments)).spawn()?),
+        Some(watch) => {
+            let program = trace::tracer()?;
+            Running::Traced(Traced::start(|report| {
+                let mut tracer = trace::watched(&program, report, watch.inputs, watch.outputs, command);
+                piped(&mut tracer);
+                tracer
+            })?)
+        }
+    };
+    let child = running_child.process();
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let (status, stdout, stderr) = thread::scope(|scope| {
+    let (end, stdout, stderr) = thread::scope(|scope| {
         let stdout = scope.spawn(|| tee(out, &ended, io::stdout()));
         let stderr = scope.spawn(|| tee(err, &ended, io::stderr()));
-        let status = child.wait();
+        let end = running_child.wait();
         drop(running);
         let failed = |_| Err("what it printed could not be read".to_owned());
         (
-            status,
+            end,
             stdout.join().unwrap_or_else(failed),
             stderr.join().unwrap_or_else(failed),
         )
     });
+    let (status, report) = end?;
+    let traced = report.as_ref().map(|report| Duration::from_nanos(report.cpu_ns));
     Ok(Ran {
-        status: status?,
+        status,
         stdout,
         stderr,
-        cpu: children_cpu().saturating_sub(before),
+        cpu: traced.unwrap_or_else(|| children_cpu().saturating_sub(before)),
+        report,
     })
+}
+
+/// What is known of a command that is to be traced.
+pub struct Watch<'a> {
+    /// Declared inputs.
+    pub inputs: &'a [PathBuf],
+    /// Declared outputs.
+    pub outputs: &'a [PathBuf],
+}
+
+enum Running {
+    Plain(Child),
+    Traced(Traced),
+}
+
+impl Running {
+    fn process(&mut self) -> &mut Child {
+        match self {
+            Self::Plain(child) => child,
+            Self::Traced(traced) => traced.process(),
+        }
+    }
+
+    fn wait(self) -> io::Result<(ExitStatus, Option<Report>)> {
+        let traced = match self {
+            Self::Plain(mut child) => return Ok((child.wait()?, None)),
+            Self::Traced(traced) => traced,
+        };
+        let report = traced.wait()?;
+        if let Some(error) = report.failed {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // As wait(2) has it: the signal, or the code one byte up.
+        let raw = report.signal.unwrap_or_else(|| report.exit.unwrap_or(0) << 8);
+        Ok((ExitStatus::from_raw(raw), Some(report)))
+    }
+}
+
+fn piped(command: &mut Command) -> &mut Command {
+    let command = command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
 /// Copies until the end, or once `ended` is closed what is there by then: a process the command left in the

@@ -1,7 +1,7 @@
 //! What a command line reads, as far as it is declared: the identity of `prebake run`.
 
 use crate::arguments::Arguments;
-use prebake_fingerprint::digest::Context;
+use prebake_fingerprint::{Digest, digest::Context};
 use prebake_proto::v1;
 use std::{
     collections::HashMap,
@@ -17,9 +17,11 @@ pub struct Identity {
     /// The command as a graph of one operator.
     pub graph: v1::Graph,
     /// Digest of what no file says.
-    pub arguments: prebake_fingerprint::Digest,
+    pub arguments: Digest,
     /// The program, then every file named on the command line, then the declared inputs.
     pub inputs: Vec<PathBuf>,
+    /// The declared inputs alone.
+    pub declared: Vec<PathBuf>,
     /// What was counted, for the user.
     pub summary: String,
     /// Folders on the command line that are neither input nor output.
@@ -55,26 +57,109 @@ impl Identity {
             .map(|name| (name, env::var_os(name)))
             .collect();
         let directory = env::current_dir().map_err(|e| format!("the working directory: {e}"))?;
+        let others = match arguments.declared_only {
+            true => Vec::new(),
+            false => surroundings(&arguments.ignored),
+        };
         let summary = format!(
-            "program {} in {}, {} declared inputs, {} named files, {} variables",
+            "program {} in {}, {} declared inputs, {} named files, {} variables{}",
             program.display(),
             directory.display(),
             inputs.len(),
             named.files.len(),
-            environment.len()
+            environment.len() + others.len(),
+            if arguments.declared_only {
+                ""
+            } else {
+                "; all else it reads is watched"
+            }
         );
         let graph = graph(arguments, &environment, &directory);
-        let declared = arguments.outputs.iter().map(|o| o.as_os_str().as_encoded_bytes());
-        let arguments = Context::Value.digest(&declared.collect::<Vec<_>>().join(&0));
+        let outputs = arguments.outputs.iter().map(|o| o.as_os_str().as_encoded_bytes());
+        let mut told = outputs.collect::<Vec<_>>().join(&0);
+        if !arguments.declared_only {
+            told.extend(around(&others)?.0);
+        }
+        let declared = inputs.clone();
+        let arguments = Context::Value.digest(&told);
         let inputs = [vec![program], named.files, inputs].concat();
         Ok(Self {
             graph,
             arguments,
             inputs,
+            declared,
             summary,
             undeclared: named.folders,
         })
     }
+}
+
+/// Variables of the terminal, the login and whoever started this, which differ between runs of one command and which programs
+/// that prepare data do not ask for. A `*` stands for any end.
+const UNCOUNTED: [&str; 30] = [
+    "_",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "TERM",
+    "TERM_*",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "LS_COLORS",
+    "WINDOWID",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_SESSION_*",
+    "XDG_RUNTIME_DIR",
+    "XDG_VTNR",
+    "XDG_SEAT",
+    "SSH_*",
+    "DBUS_*",
+    "GPG_*",
+    "TMUX*",
+    "STY",
+    "VTE_VERSION",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "PREBAKE*",
+    "PS1",
+];
+
+/// All other variables: the command sees them, and nothing tells which it reads.
+fn surroundings(ignored: &[String]) -> Vec<(OsString, OsString)> {
+    let is = |name: &OsStr, pattern: &str| match pattern.strip_suffix('*') {
+        Some(start) => name.as_encoded_bytes().starts_with(start.as_bytes()),
+        None => name == pattern,
+    };
+    let uncounted = |name: &OsStr| {
+        let mut patterns = UNCOUNTED.into_iter().chain(ignored.iter().map(String::as_str));
+        patterns.any(|pattern| is(name, pattern))
+    };
+    let mut counted: Vec<_> = env::vars_os().filter(|(name, _)| !uncounted(name)).collect();
+    counted.sort_unstable();
+    counted
+}
+
+/// Digest of the variables and the mask of modes. Their values are not kept: some are secrets.
+fn around(variables: &[(OsString, OsString)]) -> Result<Digest, String> {
+    let status = fs::read_to_string("/proc/self/status").map_err(|e| format!("/proc/self/status: {e}"))?;
+    let mask = status
+        .lines()
+        .find(|line| line.starts_with("Umask:"))
+        .unwrap_or_default();
+    let mut hasher = Context::Value.hasher();
+    let texts = variables
+        .iter()
+        .flat_map(|(name, value)| [name, value])
+        .map(|text| text.as_encoded_bytes());
+    for text in texts.chain([mask.as_bytes()]) {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text);
+    }
+    Ok(hasher.finalize().into())
 }
 
 /// The working directory counts because a command may print it.

@@ -2,12 +2,14 @@
 
 mod archive;
 mod arguments;
+mod chain;
 mod command;
 mod doctor;
 mod explain;
 mod graphs;
 mod identity;
 mod programs;
+mod reads;
 mod run;
 mod status;
 mod trace;

@@ -2,7 +2,14 @@
 
 use crate::Outcome;
 use prebake_client::trace::{Request, Traced, serve};
-use std::{env, ffi::OsString, fs, path::PathBuf, process::Command, process::ExitCode};
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    process::ExitCode,
+};
 
 /// What to trace, and where to tell.
 #[derive(clap::Args)]
@@ -64,7 +71,7 @@ pub fn tracer() -> std::io::Result<PathBuf> {
 
 /// The command line of a tracer.
 pub fn watched<C: AsRef<std::ffi::OsStr>>(
-    program: &PathBuf,
+    program: &Path,
     report: i32,
     inputs: &[PathBuf],
     outputs: &[PathBuf],

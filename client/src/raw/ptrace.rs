@@ -133,17 +133,29 @@ fn number(pipe: &OwnedFd) -> Option<c_int> {
     whole.then(|| c_int::from_ne_bytes(bytes))
 }
 
-/// Waits for any tracee or child: its id and status (wait(2)). None once there are none.
-pub(crate) fn wait_any() -> io::Result<Option<(pid_t, c_int)>> {
+/// What waiting for any tracee or child tells.
+pub(crate) enum Waited {
+    /// Its id and status (wait(2)).
+    One(pid_t, c_int),
+    /// There are some, and nothing is new. Not told if it is to wait.
+    Nothing,
+    /// There are none.
+    Gone,
+}
+
+/// Waits for any tracee or child, or only looks.
+pub(crate) fn wait_any(look: bool) -> io::Result<Waited> {
+    let flags = libc::__WALL | if look { libc::WNOHANG } else { 0 };
     let mut status = 0;
     loop {
         // SAFETY: `status` is written during the call.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
         let error = io::Error::last_os_error();
         match (pid, error.raw_os_error()) {
-            (1.., _) => return Ok(Some((pid, status))),
+            (0, _) => return Ok(Waited::Nothing),
+            (1.., _) => return Ok(Waited::One(pid, status)),
             (_, Some(libc::EINTR)) => {}
-            (_, Some(libc::ECHILD)) => return Ok(None),
+            (_, Some(libc::ECHILD)) => return Ok(Waited::Gone),
             _ => return Err(error),
         }
     }

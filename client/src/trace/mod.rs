@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | start the tracer, a process of its own, and wait for its report | [`Traced`] |
 //! | the tracer: start the command, stop at the calls that count | `serve`, `calls`, `raw::ptrace` |
-//! | what each call refers to | `tracer` |
+//! | what each call refers to | `tracer`, `program`, `sockets` |
 //! | what counts of it, and as what | `record`, `scope`, `state` |
 //! | tell | [`Report`] |
 //!
@@ -14,16 +14,18 @@
 //! that the command leaves in the background: the filter outlives its tracer, and calls then fail.
 
 mod calls;
+mod program;
 mod record;
 mod report;
 mod scope;
 mod serve;
+mod sockets;
 mod state;
 mod tracer;
 
 pub use report::{Name, Report, Stamp};
 pub use serve::{Request, serve};
-pub use state::{names, state};
+pub use state::{ABSENT, names, state};
 
 use std::io::{self, Read};
 use std::process::{Child, Command};

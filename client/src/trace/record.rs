@@ -95,6 +95,9 @@ impl Record {
         if meta.is_some_and(|meta| self.is_made(meta)) || is_bytecode(&found.path) {
             return;
         }
+        if meta.is_none() && self.scope.leads_to_output(&found.path) {
+            return;
+        }
         match self.scope.place(&found.path) {
             Place::Output if meta.is_some_and(|meta| !meta.is_dir()) => self.left_over(&found.path),
             Place::Temporary | Place::Elsewhere => {
@@ -175,7 +178,7 @@ impl Record {
             return;
         }
         match self.scope.place(path) {
-            Place::Input | Place::Machine => {}
+            Place::Machine => {}
             Place::Output => {
                 for entry in fs::read_dir(path).into_iter().flatten().flatten() {
                     let meta = entry.metadata();
@@ -184,7 +187,8 @@ impl Record {
                     }
                 }
             }
-            Place::Temporary | Place::Elsewhere => {
+            // A declared input is its files; a folder without any shows in its parent's names alone.
+            Place::Input | Place::Temporary | Place::Elsewhere => {
                 if self.listed.contains_key(path) {
                     return;
                 }
@@ -213,7 +217,7 @@ impl Record {
             Place::Output | Place::Temporary => true,
             // Of its own process it may set what it likes.
             Place::Machine => !["/sys", "/proc/sys"].iter().any(|root| path.starts_with(root)),
-            Place::Input | Place::Elsewhere => is_bytecode(path),
+            Place::Input | Place::Elsewhere => is_bytecode(path) || self.scope.leads_to_output(path),
         };
         if !allowed && self.writes.len() < TOLD_MAX {
             self.writes.insert(path.to_path_buf());
@@ -377,6 +381,20 @@ fn in_proc(tid: i32, next: PathBuf, pending: Vec<PathBuf>, follow: bool) -> Foun
         .any(|own| next == Path::new(own));
     let start = if own { format!("/proc/{tid}").into() } else { next };
     let path = pending.iter().rev().fold(start, |path, part| path.join(part));
+    // Beyond a process's root and working directory lie files like any other.
+    let beyond = path
+        .components()
+        .nth(3)
+        .is_some_and(|c| ["cwd", "root"].iter().any(|l| c.as_os_str() == *l))
+        && path.components().nth(4).is_some();
+    let folder = path
+        .parent()
+        .filter(|_| beyond)
+        .and_then(|parent| parent.canonicalize().ok());
+    let path = match folder.zip(path.file_name()) {
+        Some((folder, name)) => folder.join(name),
+        None => path,
+    };
     let meta = if follow {
         fs::metadata(&path)
     } else {

@@ -46,6 +46,11 @@ impl Scope {
         &self.outputs
     }
 
+    /// Whether an output lies below: the command may make it for that.
+    pub(super) fn leads_to_output(&self, path: &Path) -> bool {
+        self.outputs.iter().any(|output| output.starts_with(path))
+    }
+
     /// By a path without links. A job may work inside a temporary folder: its working directory is not temporary then.
     pub(super) fn place(&self, path: &Path) -> Place {
         let within = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));

@@ -66,6 +66,7 @@ pub fn serve(request: Request) -> io::Result<()> {
     rustix::stdio::dup2_stderr(&null)?;
     let mut tracer = Tracer::new(record, open);
     let end = tracer.follow(Some(spawned.pid))?;
+    tracer.settle()?;
     let left = tracer.is_left();
     if left {
         tracer.record.incomplete("it left processes in the background");

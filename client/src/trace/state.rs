@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(super) const BYTECODE: &str = "__pycache__";
 
 /// Nothing has that name.
-pub(crate) const ABSENT: &str = "absent";
+pub const ABSENT: &str = "absent";
 
 /// What a name stands for, in words: times are left out, so that touching changes nothing.
 #[must_use]
@@ -36,7 +36,7 @@ pub(super) fn of(path: &Path, found: Option<&Metadata>) -> String {
     }
 }
 
-/// Digest of the names in a folder and their kinds, without the outputs (which a run from nothing does not find) and without
+/// Digest of the names in a folder and their kinds, without the outputs and what leads to them (a run from nothing finds none) and without
 /// those that `made` says the command made itself, by path and inode.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub fn names(folder: &Path, outputs: &[PathBuf], made: &dyn Fn(&Path, u64) -> bo
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
-        if name == BYTECODE || outputs.iter().any(|o| *o == path) || made(&path, entry.ino()) {
+        if name == BYTECODE || outputs.iter().any(|o| o.starts_with(&path)) || made(&path, entry.ino()) {
             continue;
         }
         names.push((name, kind(entry.file_type()?)));

@@ -2,39 +2,27 @@
 
 use super::calls::{self, At, Call, Last};
 use super::record::{Found, Record};
-use crate::raw::ptrace::{self, Stop};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use super::sockets::{is_internet, socket};
+use crate::clock::{Clock, SystemClock};
+use crate::raw::ptrace::{self, Stop, Waited};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
-use std::io::Read;
-use std::os::fd::{OwnedFd, RawFd};
+use std::fs::{self, Metadata};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// How long after the command's end its helpers may end too, as Python's do.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// A path's bytes with the null after it (PATH_MAX).
-const PATH_BYTES_MAX: usize = 4096;
+pub(super) const PATH_BYTES_MAX: usize = 4096;
 
 /// Read at a time. Most paths are shorter.
-const PATH_BYTES: usize = 256;
-
-/// A program named by a program's first line may be named that way itself, so often (binfmt_script).
-const INTERPRETERS_MAX: usize = 5;
-
-/// Messages of one sendmmsg (UIO_MAXIOV).
-const MESSAGES_MAX: u64 = 1024;
-
-/// A struct mmsghdr, and in it the address's place and length.
-const MESSAGE_BYTES: u64 = 64;
-
-/// Sockets of services that only say again what files say, which are looked at as well.
-const HARMLESS_SOCKETS: [&str; 4] = [
-    "/run/nscd/socket",
-    "/var/run/nscd/socket",
-    "/run/systemd/userdb",
-    "/run/setrans/.setrans-unix",
-];
+pub(super) const PATH_BYTES: usize = 256;
 
 /// Devices that hold no data: what they give is nothing, random or the user's terminal; and accelerators.
 const HARMLESS_DEVICES: [&str; 11] = [
@@ -66,8 +54,11 @@ pub(super) struct Tracer {
     begun: HashMap<i32, Begun>,
     /// Processes and threads that are there.
     living: HashSet<i32>,
+    /// Those whose parent told of them, and those that ended before it did.
+    announced: HashSet<i32>,
+    unannounced: HashSet<i32>,
     /// Unix sockets without a file that the command itself made.
-    sockets: HashSet<Vec<u8>>,
+    pub(super) sockets: HashSet<Vec<u8>>,
     name_space: Option<PathBuf>,
 }
 
@@ -84,6 +75,8 @@ impl Tracer {
             inherited,
             begun: HashMap::new(),
             living: HashSet::new(),
+            announced: HashSet::new(),
+            unannounced: HashSet::new(),
             sockets: HashSet::new(),
             name_space: fs::read_link("/proc/self/ns/mnt").ok(),
         }
@@ -91,21 +84,42 @@ impl Tracer {
 
     /// Follows until process `until` has ended, or if there is none, until all have.
     pub(super) fn follow(&mut self, until: Option<i32>) -> std::io::Result<Option<End>> {
-        while let Some((tid, status)) = ptrace::wait_any()? {
-            if libc::WIFSTOPPED(status) {
-                self.stopped(tid, status);
-                continue;
-            }
-            self.living.remove(&tid);
-            self.begun.remove(&tid);
-            if Some(tid) == until {
-                return Ok(Some(match libc::WIFEXITED(status) {
-                    true => End::Exit(libc::WEXITSTATUS(status)),
-                    false => End::Signal(libc::WTERMSIG(status)),
-                }));
+        while let Waited::One(tid, status) = ptrace::wait_any(false)? {
+            let ended = self.changed(tid, status);
+            if ended.is_some() && Some(tid) == until {
+                return Ok(ended);
             }
         }
         Ok(None)
+    }
+
+    /// Follows for a moment what goes on after the command ended: helpers that see its end and end too.
+    pub(super) fn settle(&mut self) -> std::io::Result<()> {
+        let clock = SystemClock::default();
+        let begun = clock.elapsed();
+        while clock.elapsed().saturating_sub(begun) < SETTLE {
+            match ptrace::wait_any(true)? {
+                Waited::One(tid, status) => {
+                    self.changed(tid, status);
+                }
+                Waited::Nothing => thread::sleep(SETTLE / 1000),
+                Waited::Gone => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of a process, if it ended.
+    fn changed(&mut self, tid: i32, status: i32) -> Option<End> {
+        if libc::WIFSTOPPED(status) {
+            self.stopped(tid, status);
+            return None;
+        }
+        self.ended(tid);
+        Some(match libc::WIFEXITED(status) {
+            true => End::Exit(libc::WEXITSTATUS(status)),
+            false => End::Signal(libc::WTERMSIG(status)),
+        })
     }
 
     /// Whether anything of it is still there.
@@ -114,9 +128,7 @@ impl Tracer {
     }
 
     fn stopped(&mut self, tid: i32, status: i32) {
-        if self.living.insert(tid) {
-            self.check_name_space(tid);
-        }
+        self.living.insert(tid);
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
         let job_control = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         match event {
@@ -126,11 +138,16 @@ impl Tracer {
                 }
                 ptrace::resume(tid, 0);
             }
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                self.announced(ptrace::event_message(tid));
+                self.go_on(tid);
+            }
             libc::PTRACE_EVENT_EXEC => {
                 let before = ptrace::event_message(tid);
                 let begun = self.begun.remove(&before);
                 if before != tid {
                     self.living.remove(&before);
+                    self.announced.remove(&before);
                     self.begun.remove(&tid);
                 }
                 self.executed(tid, begun.and_then(|begun| begun.first));
@@ -144,39 +161,71 @@ impl Tracer {
                 ptrace::resume(tid, 0);
             }
             0 => ptrace::resume(tid, signal),
-            // It may be between a call's beginning and its end.
-            _ if self.begun.contains_key(&tid) => ptrace::resume_to_return(tid, 0),
-            _ => ptrace::resume(tid, 0),
+            _ => {
+                // A new one's first stop, among others.
+                self.check_name_space(tid);
+                self.go_on(tid);
+            }
+        }
+    }
+
+    /// It may be between a call's beginning and its end.
+    fn go_on(&self, tid: i32) {
+        match self.begun.contains_key(&tid) {
+            true => ptrace::resume_to_return(tid, 0),
+            false => ptrace::resume(tid, 0),
+        }
+    }
+
+    /// Its parent told of it; it may have ended before that is heard.
+    fn announced(&mut self, tid: i32) {
+        if !self.unannounced.remove(&tid) {
+            self.living.insert(tid);
+            self.announced.insert(tid);
+        }
+    }
+
+    fn ended(&mut self, tid: i32) {
+        self.living.remove(&tid);
+        self.begun.remove(&tid);
+        if !self.announced.remove(&tid) {
+            self.unannounced.insert(tid);
         }
     }
 
     /// Paths mean other files where something else is mounted.
-    fn check_name_space(&mut self, tid: i32) {
+    pub(super) fn check_name_space(&mut self, tid: i32) {
         let there = fs::read_link(format!("/proc/{tid}/ns/mnt")).ok();
         if there.is_some() && there != self.name_space {
             self.record.incomplete("it runs in a mount name space of its own");
         }
     }
 
-    /// A call begins. Whether its end is to be seen.
-    fn enter(&mut self, tid: i32) -> bool {
+    /// The call it stopped at. None if it is only the use of an open file, or cannot be told.
+    fn call(&mut self, tid: i32) -> Option<(Call, [u64; 6])> {
         let Stop::Call { number, arch, args } = ptrace::stop(tid) else {
-            self.record
-                .incomplete("a system call could not be looked at (Linux before 5.3?)");
-            return false;
+            let why = "a system call could not be looked at (Linux before 5.3?)";
+            self.record.incomplete(why);
+            return None;
         };
         if Some(arch) != calls::ARCHITECTURE {
             let why = "a program of another architecture cannot be traced";
             self.record.incomplete(why);
-            return false;
+            return None;
         }
-        let Some(call) = calls::call(number) else {
-            if let Some(argument) = calls::used(number, &args) {
-                self.use_inherited(tid, args[argument]);
-            } else if !calls::is_use(number) {
-                self.record
-                    .incomplete(format!("system call {number} is not known"));
-            }
+        let call = calls::call(number);
+        if let Some(argument) = calls::used(number, &args) {
+            self.use_inherited(tid, args[argument]);
+        } else if call.is_none() && !calls::is_use(number) {
+            self.record
+                .incomplete(format!("system call {number} is not known"));
+        }
+        Some((call?, args))
+    }
+
+    /// A call begins. Whether its end is to be seen.
+    fn enter(&mut self, tid: i32) -> bool {
+        let Some((call, args)) = self.call(tid) else {
             return false;
         };
         let mut begun = Begun {
@@ -224,9 +273,7 @@ impl Tracer {
             Call::SendTo => self.talk(tid, args[4], args[5]),
             Call::SendMessage => self.message(tid, args[1]),
             Call::SendMessages => {
-                for i in 0..args[2].min(MESSAGES_MAX) {
-                    self.message(tid, args[1] + i * MESSAGE_BYTES);
-                }
+                self.messages(tid, args[1], args[2]);
             }
             Call::ChangeOpen | Call::Connect | Call::Bind | Call::Listen => {}
         }
@@ -408,133 +455,6 @@ impl Tracer {
             ));
         }
     }
-
-    /// A program began: it, who interprets it, and who links it.
-    fn executed(&mut self, tid: i32, program: Option<Found>) {
-        self.check_name_space(tid);
-        let mut next = program.map(|found| found.path);
-        for _ in 0..INTERPRETERS_MAX {
-            let Some(path) = next.take() else { break };
-            if let Ok(meta) = fs::metadata(&path) {
-                if meta.mode() & (libc::S_ISUID | libc::S_ISGID) != 0 {
-                    let why = format!(
-                        "{} asks for rights that a traced program does not get",
-                        path.display()
-                    );
-                    self.record.incomplete(why);
-                }
-                self.record.content(&path, &meta, &path);
-                next =
-                    interpreter(&path).map(|path| self.record.resolve(tid, Path::new("/"), &path, true).path);
-            }
-        }
-        // Its own file and its linker are all that is mapped by now; the kernel opened them.
-        let maps = fs::read(format!("/proc/{tid}/maps")).unwrap_or_default();
-        let mapped: HashSet<&[u8]> = maps.split(|b| *b == b'\n').filter_map(path_of_map).collect();
-        if mapped.is_empty() {
-            self.record
-                .incomplete("a program could not be looked at when it began");
-        }
-        for path in mapped {
-            let path = Path::new(OsStr::from_bytes(path));
-            match fs::metadata(path) {
-                Ok(meta) => self.record.content(path, &meta, path),
-                Err(e) => self.record.incomplete(format!("{}: {e}", path.display())),
-            }
-        }
-        if let Some(path) = linker(Path::new(&format!("/proc/{tid}/exe"))) {
-            // The links to it count as well.
-            self.record.resolve(tid, Path::new("/"), &path, true);
-        }
-    }
-
-    fn connect(&mut self, tid: i32, address: u64, len: u64, connected: bool) {
-        let Some((family, rest)) = address_of(tid, address, len) else {
-            return self.record.talked("an unknown address".into());
-        };
-        if family != libc::AF_UNIX {
-            return self.talk_to(family, &rest);
-        }
-        let Some(path) = unix_path(&rest) else {
-            if connected && !self.sockets.contains(&rest) {
-                self.record.talked(format!(
-                    "unix:@{}",
-                    String::from_utf8_lossy(&rest).trim_matches('\0')
-                ));
-            }
-            return;
-        };
-        let base = fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
-        let found = self.record.resolve(tid, &base, &path, true);
-        let harmless = HARMLESS_SOCKETS.iter().any(|known| found.path.starts_with(known));
-        let own = found.meta.as_ref().is_some_and(|meta| self.record.is_made(meta));
-        if connected && !harmless && !own {
-            self.record.talked(format!("unix:{}", found.path.display()));
-        } else if !harmless {
-            self.record.look(&found);
-        }
-    }
-
-    /// Sends to an address, if there is one.
-    fn talk(&mut self, tid: i32, address: u64, len: u64) {
-        if address != 0 && len != 0 {
-            self.connect(tid, address, len, true);
-        }
-    }
-
-    fn message(&mut self, tid: i32, header: u64) {
-        let address = word(tid, header);
-        let len = word(tid, header + 8).map(|len| len & 0xffff_ffff);
-        match address.zip(len) {
-            Some((address, len)) => self.talk(tid, address, len),
-            None => self.record.talked("an unknown address".into()),
-        }
-    }
-
-    fn talk_to(&mut self, family: i32, rest: &[u8]) {
-        let port = rest.first_chunk().map_or(0, |port| u16::from_be_bytes(*port));
-        let host = match family {
-            // Not sent anywhere: it undoes a connection; asks the kernel; computes.
-            libc::AF_UNSPEC | libc::AF_NETLINK | libc::AF_ALG => return,
-            libc::AF_INET => rest
-                .get(2..6)
-                .and_then(|b| b.first_chunk::<4>())
-                .map(|b| (*b).into()),
-            libc::AF_INET6 => rest
-                .get(6..22)
-                .and_then(|b| b.first_chunk::<16>())
-                .map(|b| (*b).into()),
-            _ => None,
-        };
-        let to = host.map_or_else(
-            || format!("address family {family}"),
-            |host: std::net::IpAddr| std::net::SocketAddr::new(host, port).to_string(),
-        );
-        self.record.talked(to);
-    }
-
-    fn bind(&mut self, tid: i32, fd: u64, address: u64, len: u64) {
-        let Some((family, rest)) = address_of(tid, address, len) else {
-            return self.record.talked("an unknown address".into());
-        };
-        if is_internet(family) {
-            // A stream has to listen before anything comes in.
-            if socket(tid, fd).is_none_or(|(_, stream)| !stream) {
-                self.record.talked("receives".into());
-            }
-        } else if family == libc::AF_UNIX {
-            let Some(path) = unix_path(&rest) else {
-                self.sockets.insert(rest);
-                return;
-            };
-            let base = fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
-            let found = self.record.resolve(tid, &base, &path, false);
-            self.record.write(&found.path);
-            if let Some(meta) = found.meta {
-                self.record.made(&meta);
-            }
-        }
-    }
 }
 
 pub(super) fn is_harmless_device(path: &Path) -> bool {
@@ -544,26 +464,10 @@ pub(super) fn is_harmless_device(path: &Path) -> bool {
         .any(|known| path.starts_with(known.as_bytes()))
 }
 
-fn is_internet(family: i32) -> bool {
-    matches!(family, libc::AF_INET | libc::AF_INET6)
-}
-
 /// Where an open file lies and what it is, by way of the descriptor: no other thread can put another in between.
-fn opened(tid: i32, fd: u64) -> Option<(PathBuf, Metadata)> {
+pub(super) fn opened(tid: i32, fd: u64) -> Option<(PathBuf, Metadata)> {
     let way = format!("/proc/{tid}/fd/{fd}");
     Some((fs::read_link(&way).ok()?, fs::metadata(&way).ok()?))
-}
-
-/// Family of a socket, and whether it is a stream.
-fn socket(tid: i32, fd: u64) -> Option<(i32, bool)> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    let process = Pid::from_raw(group.trim().parse().ok()?)?;
-    let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
-    let socket: OwnedFd = pidfd_getfd(process, i32::try_from(fd).ok()?, PidfdGetfdFlags::empty()).ok()?;
-    let family = rustix::net::sockopt::socket_domain(&socket).ok()?;
-    let kind = rustix::net::sockopt::socket_type(&socket).ok()?;
-    Some((family.as_raw().into(), kind == rustix::net::SocketType::STREAM))
 }
 
 /// A text in a thread's memory, without the null at its end.
@@ -587,67 +491,8 @@ fn text(tid: i32, address: u64) -> Option<Vec<u8>> {
     Some(Vec::new())
 }
 
-fn word(tid: i32, address: u64) -> Option<u64> {
+pub(super) fn word(tid: i32, address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     let len = ptrace::read_memory(tid, address, &mut bytes).ok()?;
     (len == bytes.len()).then(|| u64::from_ne_bytes(bytes))
-}
-
-/// Family of an address and what follows it.
-fn address_of(tid: i32, address: u64, len: u64) -> Option<(i32, Vec<u8>)> {
-    let mut bytes = [0; 128];
-    let len = usize::try_from(len).ok()?.min(bytes.len());
-    if ptrace::read_memory(tid, address, &mut bytes[..len]).ok()? != len {
-        return None;
-    }
-    let (family, rest) = bytes[..len].split_first_chunk::<2>()?;
-    Some((u16::from_ne_bytes(*family).into(), rest.to_vec()))
-}
-
-/// The file of a Unix socket, if it has one.
-fn unix_path(rest: &[u8]) -> Option<PathBuf> {
-    let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
-    (end > 0).then(|| OsStr::from_bytes(&rest[..end]).into())
-}
-
-/// Of a line of /proc/PID/maps, the sixth field if it is a file's.
-fn path_of_map(line: &[u8]) -> Option<&[u8]> {
-    let start = line.iter().position(|byte| *byte == b'/')?;
-    Some(&line[start..])
-}
-
-/// Who interprets a script, by its first line.
-fn interpreter(script: &Path) -> Option<PathBuf> {
-    let mut first = [0; PATH_BYTES];
-    let len = File::open(script)
-        .and_then(|mut file| file.read(&mut first))
-        .ok()?;
-    let line = first[..len]
-        .strip_prefix(b"#!")?
-        .split(|byte| *byte == b'\n')
-        .next()?;
-    let words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
-    let word = words.filter(|word| !word.is_empty()).next()?;
-    Some(OsStr::from_bytes(word).into())
-}
-
-/// Who links a program, as the program names it (its `PT_INTERP` header): a path in the first page.
-fn linker(program: &Path) -> Option<PathBuf> {
-    let mut head = vec![0; PATH_BYTES_MAX];
-    let len = File::open(program)
-        .and_then(|mut file| file.read(&mut head))
-        .ok()?;
-    let head = head[..len]
-        .strip_prefix(b"\x7fELF\x02\x01")
-        .map(|_| &head[..len])?;
-    let word = |at: usize| Some(usize::try_from(u64::from_le_bytes(*head.get(at..)?.first_chunk()?)).ok()?);
-    let half = |at: usize| Some(u16::from_le_bytes(*head.get(at..)?.first_chunk()?));
-    let (table, size, count) = (word(32)?, usize::from(half(54)?), usize::from(half(56)?));
-    (0..count).find_map(|i| {
-        let at = table.checked_add(i * size)?;
-        let kind = u32::from_le_bytes(*head.get(at..)?.first_chunk()?);
-        let (start, len) = (word(at.checked_add(8)?)?, word(at.checked_add(32)?)?);
-        let text = head.get(start..start.checked_add(len)?.checked_sub(1)?)?;
-        (kind == libc::PT_INTERP).then(|| OsStr::from_bytes(text).into())
-    })
 }
