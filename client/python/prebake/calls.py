@@ -176,7 +176,7 @@ READERS = words(
     "builtins.open io.open numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile torch.load "
     "PIL.Image.open pandas.read_csv pandas.read_json pandas.read_parquet pandas.read_pickle "
     "pandas.read_table polars.read_csv polars.read_parquet cv2.imread json.loads_file pathlib.Path "
-    "pathlib.PosixPath gzip.open bz2.open lzma.open"
+    "pathlib.PosixPath gzip.open bz2.open lzma.open "
     "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table"
 )
 #: Functions whose result does not depend on the order of what they are given.
@@ -199,6 +199,6 @@ NUMBERS = frozenset(
 )
 #: Methods that change a list, dictionary or set.
 MUTATORS = words(
-    "append extend insert add update pop popitem setdefault remove discard clear appendleft popleft"
+    "append extend insert add update pop popitem setdefault remove discard clear appendleft popleft "
     "extendleft rotate subtract sort reverse"
 )

@@ -276,7 +276,7 @@ def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
 _MAKING = frozenset({"__init__", "__new__", "__post_init__"})
 _IDLE = words(
     "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ "
-    "__deepcopy__"
+    "__deepcopy__ "
     "__init_subclass__ __sizeof__ __dir__"
 )
 

@@ -115,7 +115,7 @@ def _listing(info: Path, name: str) -> bytes | None:
 #: Requirements that only build, download or show; nothing that an item is computed with.
 BYSTANDERS = words(
     "typing-extensions setuptools wheel pip packaging filelock tqdm requests urllib3 certifi idna "
-    "charset-normalizer"
+    "charset-normalizer "
     "jinja2 markupsafe pyyaml click rich colorama pygments markdown-it-py mdurl huggingface-hub hf-xet"
 )
 

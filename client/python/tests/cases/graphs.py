@@ -49,7 +49,7 @@ EXACT = (
 #: Libraries that only look after the work; no operator's result depends on them.
 BYSTANDERS = words(
     "black ruff flake8 mypy pytest pylint isort tqdm rich wandb mlflow tensorboard matplotlib seaborn "
-    "ipython"
+    "ipython "
     "jupyter notebook pre-commit sphinx coverage tox nox"
 )
 #: What the libraries of the field do; a library in neither list counts for every operator.
