@@ -110,6 +110,13 @@ def failed(error: Exception) -> None:
     _warn(error)
 
 
+def refused(code: str, reason: str) -> None:
+    """Tells the daemon, if there is one, of something that is not cached."""
+    current = _current
+    if current is not None and current.pid == os.getpid():
+        current.job.refused(code, reason)
+
+
 def _warn(error: Exception) -> None:
     warn_once("daemon", f"no cache, computing locally: {error}")
 

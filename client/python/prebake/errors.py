@@ -68,6 +68,10 @@ class PrebakeWarning(UserWarning):
 
 def not_cached(error: Exception) -> None:
     """Says once why something is not cached: a refusal, or whatever an odd object raised when looked at."""
+    if isinstance(error, Refused):
+        from prebake import _job
+
+        _job.refused(error.code, error.reason)
     why = f"{error.code} {error}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
     warn_once(f"refused {why}", f"not cached: {why}")
 

@@ -321,7 +321,8 @@ class Fill:
         except Again:
             tripwire.restore(before)
             raise
-        except Exception:
+        except Exception as error:
+            _job.refused("M18", f"item {i}: {type(error).__name__}: {error}")
             if wanted:
                 raise
             # It raises again when its turn comes.

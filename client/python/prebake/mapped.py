@@ -69,6 +69,10 @@ class DatasetSource:
         self._parted.forget()
         self._whole = True
 
+    def __prebake_token__(self) -> Any:
+        # In a probe: whether loading changes it.
+        return self._parted.plain
+
     def __getstate__(self) -> dict[str, Any]:
         # Parted again where it is restored: what stands in for the transform belongs to one process.
         made = ("_parted", "steps", "_containers", "original")

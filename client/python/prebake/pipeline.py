@@ -250,7 +250,9 @@ class Pipeline:
         """How many steps a probe in other processes finds to be deterministic."""
         load, steps = self.source.probed(self._shared())
         all_known = [*known.loading, *known.steps[: self.cut]]
-        found, items = verdict(all_known, load, steps, self.source.count)
+        first = len(steps) - self.cut
+        vouched = [first + i for i, step in enumerate(self._shared()) if marks.is_pure(step)]
+        found, items = verdict(all_known, load, steps, vouched, self.source.count)
         if found.code is not None:
             not_cached(Refused(found.code, found.reason))
         return self.source.accept(found, items)

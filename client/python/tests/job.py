@@ -52,6 +52,7 @@ class Decode:
         return np.asarray(Image.open(path).convert("RGB"))
 
 
+@prebake.pure
 class Shrink:
     """To a square of a size."""
 
@@ -62,6 +63,7 @@ class Shrink:
         return np.asarray(Image.fromarray(image).resize((self.size, self.size)))
 
 
+@prebake.pure
 class Flip:
     """Randomly, by the job's own numbers."""
 
