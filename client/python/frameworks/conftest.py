@@ -40,8 +40,8 @@ class Node:
             "PREBAKE_AUTOSTART": "0",
             "PYTHONHASHSEED": "random",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.folder),
             "HF_HUB_OFFLINE": "1",
-            "HF_HOME": str(self.folder / "home"),
             "TF_CPP_MIN_LOG_LEVEL": "2",
         }
         return subprocess.Popen(
@@ -73,7 +73,9 @@ class Node:
     def counts(self) -> dict[str, int]:
         """Entries made and reused so far, by the daemon's count."""
         metrics = self.daemon.metrics()
-        outcome = {name: int(metrics[f'prebake_elements_total{{outcome="{name}"}}']) for name in ("miss", "hit")}
+        outcome = {
+            name: int(metrics[f'prebake_elements_total{{outcome="{name}"}}']) for name in ("miss", "hit")
+        }
         return {"made": outcome["miss"], "reused": outcome["hit"]}
 
 

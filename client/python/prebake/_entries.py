@@ -1,4 +1,4 @@
-"""Values of one function that are known by a digest each: what shims make of a framework's chunks and shards."""
+"""Values of one function, known by a digest each: what shims make of a framework's chunks and shards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Entries:
     if that cannot be known.
     """
 
-    def __init__(self, step: Callable[..., Any], inputs: Sequence[Input], compute: Callable[[int], Any]) -> None:
+    def __init__(
+        self, step: Callable[..., Any], inputs: Sequence[Input], compute: Callable[[int], Any]
+    ) -> None:
         self._step = step
         self._inputs = inputs
         self._known: Identity = identify(step)
@@ -97,7 +99,7 @@ class _Items:
         for i in wanted:
             granted, bypass = self._call(i).acquire([0], [], 1)
             if granted or bypass:
-                return [i for _ in granted], {i: why for why in bypass.values()}
+                return [i] * len(granted), dict.fromkeys([i] * len(bypass), bypass.get(0, ""))
         return [], {}
 
     def put(self, i: int, *args: Any, **kwargs: Any) -> bool:

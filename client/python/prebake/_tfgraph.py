@@ -1,8 +1,8 @@
 """What a `tf.data` pipeline is: its GraphDef and function library as one digest, and the files it reads.
 
-Node and function names, devices, degrees of parallelism and prefetching are no part of it. Only operations known
-to make the same elements each time are let through; the registry's `is_stateful` is wrong both ways, so the
-exceptions are listed here.
+Node and function names, devices, degrees of parallelism and prefetching are no part of it. Only operations
+known to make the same elements each time are let through; the registry's `is_stateful` is wrong both ways, so
+the exceptions are listed here.
 """
 
 from __future__ import annotations
@@ -17,44 +17,63 @@ from prebake.errors import Code, Refused
 
 CONTEXT = "prebake 2026 tf graph v1"
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 #: Data set operations that yield the same elements in the same order each time.
-DATASETS = frozenset(
-    """AssertCardinalityDataset AssertNextDataset BatchDataset BatchDatasetV2 ConcatenateDataset FilterDataset
-    FixedLengthRecordDatasetV2 FlatMapDataset GroupByWindowDataset InterleaveDataset MapDataset OptionsDataset
-    PaddedBatchDatasetV2 ParallelBatchDataset ParallelInterleaveDatasetV4 ParallelMapDatasetV2 ParseExampleDatasetV2
-    PrefetchDataset RangeDataset RebatchDatasetV2 RepeatDataset ScanDataset ShardDataset SkipDataset
-    SlidingWindowDataset TFRecordDataset TFRecordDatasetV2 TakeDataset TakeWhileDataset TensorDataset
-    TensorSliceDataset TextLineDataset UnbatchDataset UniqueDataset WindowDataset WindowOp ZipDataset""".split()
-)
+DATASETS = _names("""
+    AssertCardinalityDataset AssertNextDataset BatchDataset BatchDatasetV2 ConcatenateDataset
+    FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset GroupByWindowDataset InterleaveDataset
+    MapDataset OptionsDataset PaddedBatchDatasetV2 ParallelBatchDataset ParallelInterleaveDatasetV4
+    ParallelMapDatasetV2 ParseExampleDatasetV2 PrefetchDataset RangeDataset RebatchDatasetV2 RepeatDataset
+    ScanDataset ShardDataset SkipDataset SlidingWindowDataset TFRecordDataset TFRecordDatasetV2
+    TakeDataset TakeWhileDataset TensorDataset TensorSliceDataset TextLineDataset UnbatchDataset
+    UniqueDataset WindowDataset WindowOp ZipDataset
+""")
 #: Other operations that count as stateful but keep nothing.
-STATELESS = frozenset("Assert If PartitionedCall StatefulPartitionedCall While _Retval".split())
+STATELESS = _names("""
+    Assert If PartitionedCall StatefulPartitionedCall While _Retval
+""")
 #: Operations that read the files named by their first input.
-READS = frozenset(
-    """FixedLengthRecordDatasetV2 ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset""".split()
-)
+READS = _names("""
+    FixedLengthRecordDatasetV2 ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset
+""")
 #: Python in the graph, by the token of a registered function.
 PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 #: Stateless by the registry, but what they yield is not in the graph.
-REFUSED = frozenset(
-    """ChooseFastestBranchDataset ChooseFastestDataset IgnoreErrorsDataset IgnoreErrorsDatasetV2 MatchingFiles
-    MatchingFilesDataset XlaHostCompute""".split()
-)
+REFUSED = _names("""
+    ChooseFastestBranchDataset ChooseFastestDataset IgnoreErrorsDataset IgnoreErrorsDatasetV2
+    MatchingFiles MatchingFilesDataset XlaHostCompute
+""")
 #: Words in the names of operations that draw random numbers or tell the time.
-RANDOM_WORDS = ("Random", "Shuffle", "Multinomial", "Rng", "NonDeterministic", "SampleDistorted", "Seed", "Stateful")
+RANDOM_WORDS = (
+    "Random",
+    "Shuffle",
+    "Multinomial",
+    "Rng",
+    "NonDeterministic",
+    "SampleDistorted",
+    "Seed",
+    "Stateful",
+)
 #: What a value passes through unchanged.
-PASSED = frozenset(
-    """EnsureShape ExpandDims FileIdentity Identity OptionsDataset PrefetchDataset RepeatDataset Reshape ShardDataset
-    SkipDataset Squeeze TakeDataset TensorDataset TensorSliceDataset ConcatenateDataset ZipDataset BatchDatasetV2
-    UnbatchDataset""".split()
-)
+PASSED = _names("""
+    EnsureShape ExpandDims FileIdentity Identity OptionsDataset PrefetchDataset RepeatDataset Reshape
+    ShardDataset SkipDataset Squeeze TakeDataset TensorDataset TensorSliceDataset ConcatenateDataset
+    ZipDataset BatchDatasetV2 UnbatchDataset
+""")
 #: Attributes that name things, or say how the work is done.
-ATTRIBUTES_IGNORED = frozenset(
-    """_class _cardinality _xla_call_module_disabled_checks config config_proto deterministic executor_type
-    force_synchronous is_files legacy_autotune metadata buffer_size_min parallel_copy replicate_on_split slack_period
-    token use_inter_op_parallelism""".split()
-)
+ATTRIBUTES_IGNORED = _names("""
+    _class _cardinality _xla_call_module_disabled_checks config config_proto deterministic executor_type
+    force_synchronous is_files legacy_autotune metadata buffer_size_min parallel_copy replicate_on_split
+    slack_period token use_inter_op_parallelism use_unbounded_threadpool
+""")
 #: Data set operations that make one element of one, without looking at others.
-ONE_TO_ONE = frozenset("MapDataset OptionsDataset ParallelMapDatasetV2 PrefetchDataset".split())
+ONE_TO_ONE = _names("""
+    MapDataset OptionsDataset ParallelMapDatasetV2 PrefetchDataset
+""")
 DT_STRING, DT_RESOURCE = 7, 20
 
 
@@ -81,8 +100,12 @@ class Pipeline:
         result = [self._node(main, node) for node in graph.node if node.op == "_Retval"]
         self.digest = digest(CONTEXT, b"".join(result))
         self.files = existing(self._files())
-        self.graph = graph
         self.rows = [] if self._source is None else [_array(main.nodes[name]) for name in self._source.input]
+        if self._source is not None:
+            # Copied for each run, so it holds no rows itself.
+            for name in self._source.input:
+                main.nodes[name].attr["value"].tensor.Clear()
+        self._graph = graph
 
     def part(self, start: int, end: int) -> tuple[bytes, list[str]]:
         """The digest of some rows, and the files that these name."""
@@ -101,13 +124,13 @@ class Pipeline:
         """The pipeline over some of its rows, as a serialized graph."""
         import tensorflow as tf
 
-        graph = type(self.graph)()
-        graph.CopyFrom(self.graph)
+        graph = type(self._graph)()
+        graph.CopyFrom(self._graph)
         nodes = {node.name: node for node in graph.node}
         for name, rows in zip(self._source.input, self.rows, strict=True):
-            value = nodes[name].attr["value"].tensor
-            dtype = tf.dtypes.as_dtype(value.dtype)
-            value.CopyFrom(tf.make_tensor_proto(rows[start:end], dtype, rows[start:end].shape))
+            dtype = tf.as_dtype(nodes[name].attr["dtype"].type)
+            some = rows[start:end]
+            nodes[name].attr["value"].tensor.CopyFrom(tf.make_tensor_proto(some, dtype, some.shape))
         return graph.SerializeToString()
 
     def _scope(self, name: str) -> _Scope:
@@ -129,7 +152,9 @@ class Pipeline:
                 op, inputs = "MapDataset", inputs[:-1]
             parts = [op.encode(), *(self._input(scope, each) for each in inputs)]
             for name in sorted(node.attr):
-                if name not in ATTRIBUTES_IGNORED and not (op == "MapDataset" and name == "preserve_cardinality"):
+                if name not in ATTRIBUTES_IGNORED and not (
+                    op == "MapDataset" and name == "preserve_cardinality"
+                ):
                     parts += [name.encode(), self._attribute(scope, node, node.attr[name])]
             if node.op in PYTHON:
                 function = _python(node)
@@ -174,7 +199,13 @@ class Pipeline:
             return
         if op.endswith(("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")) and op not in DATASETS:
             random = any(word in op for word in RANDOM_WORDS)
-            raise Refused(Code.RANDOM if random else Code.OPAQUE, f"{where} cannot be shared; put it after the cache")
+            raise Refused(
+                Code.RANDOM if random else Code.OPAQUE, f"{where} cannot be shared; put it after the cache"
+            )
+        if op == "OptionsDataset" and scope.name and _attribute(node, "serialized_options", "s"):
+            raise Refused(
+                Code.UNSTABLE, f"{where} sets options inside a function, where they are not looked at"
+            )
         if op in REFUSED:
             raise Refused(Code.UNDECLARED, f"{where} depends on more than the graph says")
         if _attribute(node, "deterministic", "s") == b"false" or _attribute(node, "sloppy", "b"):
@@ -216,7 +247,9 @@ class Pipeline:
                 if not each.startswith("^"):
                     yield from self._names(scope, each, seen)
         elif node.op != "RangeDataset":
-            raise Refused(Code.UNDECLARED, f"the pipeline computes file names ({node.op}); give it whole ones")
+            raise Refused(
+                Code.UNDECLARED, f"the pipeline computes file names ({node.op}); give it whole ones"
+            )
 
 
 class _Scope:
@@ -261,7 +294,9 @@ def existing(names: Iterator[str]) -> list[str]:
 def _array(node: Any) -> Any:
     import tensorflow as tf
 
-    return tf.make_ndarray(node.attr["value"].tensor)
+    # TensorFlow packs the strings of a graph in a way that `make_ndarray` does not read.
+    tensor = node.attr["value"].tensor
+    return tf.io.parse_tensor(tensor.SerializeToString(), tf.as_dtype(tensor.dtype)).numpy()
 
 
 def _strings(node: Any) -> Iterator[str]:
@@ -282,7 +317,10 @@ def _check_cycle(scope: _Scope, node: Any) -> None:
     arguments = len(node.attr["Targuments"].list.type)
     length = scope.nodes.get(node.input[1 + arguments].partition(":")[0])
     if length is None or length.op != "Const" or _array(length) < 1:
-        raise Refused(Code.UNSTABLE, "interleave yields elements in an order that depends on the machine; give cycle_length")
+        raise Refused(
+            Code.UNSTABLE,
+            "interleave yields elements in an order that depends on the machine; give cycle_length",
+        )
 
 
 def _python(node: Any) -> Any:
@@ -295,7 +333,7 @@ def _python(node: Any) -> Any:
         raise Refused(Code.OPAQUE, f"the Python function behind {node.name} cannot be found")
     module = getattr(function, "__module__", "")
     if module == "tensorflow.python.data.ops.from_generator_op":
-        raise Refused(Code.OPAQUE, "elements come from a Python generator; make them with map() over an index or files")
+        raise Refused(
+            Code.OPAQUE, "elements come from a Python generator; make them with map() over an index or files"
+        )
     return function
-
-

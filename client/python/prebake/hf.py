@@ -1,8 +1,8 @@
 """Hugging Face `datasets`: `prebake.hf.map(ds, function, ...)` in place of `ds.map(function, ...)`.
 
-The rows are cut into chunks of whole batches, and each chunk's result is an entry: an Arrow stream, known by the
-function (code and values, not its name in a module), the arguments that matter, and the rows' content. So rows
-appended recompute only the tail, and an edit to an imported helper is seen.
+The rows are cut into chunks of whole batches, and each chunk's result is an entry: an Arrow stream, known by
+the function (what it does and holds), the arguments that matter, and the rows' content. So rows appended
+recompute only the tail, and an edit to an imported helper is seen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prebake import _job
 from prebake._entries import Entries, Input
 from prebake.code import identify
 from prebake.encoder import digest
-from prebake.errors import Code, not_cached, Refused
+from prebake.errors import Code, Refused, not_cached
 
 CONTEXT = "prebake 2026 hf chunk v1"
 #: Batches are taken together until their rows have so many bytes: an entry costs about a millisecond.
@@ -383,10 +383,12 @@ def _from_file(ds: Any, tables: Iterator[Any], fingerprint: str) -> Any:
 
     first = next(tables)
     folder = get_temporary_cache_files_directory()
-    with tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".arrow", delete=False) as file:
-        with pyarrow.ipc.new_stream(file, first.schema) as writer:
-            for table in itertools.chain([first], tables):
-                writer.write_table(table)
+    with (
+        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".arrow", delete=False) as file,
+        pyarrow.ipc.new_stream(file, first.schema) as writer,
+    ):
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
     info = ds.info.copy()
     info.features = _features(first)
     result = datasets.Dataset.from_file(file.name, info=info, split=ds.split)

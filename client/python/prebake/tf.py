@@ -1,7 +1,7 @@
 """TensorFlow: `ds.apply(prebake.tf.cache())` shares everything above it with every job on the node.
 
-Elements are kept in runs, each an entry, and are handed to `tf.data` a run at a time, which cuts them apart in
-native code. Element specification, cardinality and options stay as they are.
+Elements are kept in runs, each an entry, and are handed to `tf.data` a run at a time, which cuts them apart
+in native code. Element specification, cardinality and options stay as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prebake import _job
 from prebake._entries import Entries, Input
 from prebake._tfgraph import Pipeline
 from prebake.encoder import digest
-from prebake.errors import Code, not_cached, Refused
+from prebake.errors import Code, Refused, not_cached
 
 CONTEXT = "prebake 2026 tf run v1"
 #: Bytes in a run where elements have one size: some entries fit a lease, and few calls feed a training step.
@@ -25,7 +25,10 @@ RUN_MAX, RUN_UNSIZED = 1024, 64
 
 
 def cache() -> Callable[[Any], Any]:
-    """A transformation for `Dataset.apply`. What cannot be shared runs unchanged, and a warning says why, once."""
+    """A transformation for `Dataset.apply`.
+
+    What cannot be shared runs unchanged, and a warning says why, once.
+    """
     return _cached
 
 
@@ -97,8 +100,9 @@ class _Runs:
         import numpy
 
         for run in self._of_rows() if self.pipeline.rows else self._in_turn():
+            parts = [numpy.array(part, object) if type(part) is list else part for part in run["parts"]]
             if run["count"]:
-                yield tuple(numpy.array(part, object) if type(part) is list else part for part in run["parts"])
+                yield tuple(parts)
 
     def _of_rows(self) -> Iterator[Any]:
         """Runs that are each known by their rows, and made of them alone."""

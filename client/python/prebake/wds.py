@@ -17,15 +17,25 @@ from urllib.parse import urlparse
 from prebake import _job
 from prebake._entries import Entries, Input
 from prebake.encoder import digest
-from prebake.errors import Code, not_cached, Refused, warn_once
+from prebake.errors import Code, Refused, not_cached, warn_once
 
 CONTEXT = "prebake 2026 wds shard v1"
 #: Samples in an entry: few enough that decoded photographs fit the largest element.
 SAMPLES = 16
 #: Stages of webdataset that look at one shard, mostly at one sample, at a time.
-SHARD_BY_SHARD = frozenset(
-    """_decode _extract_keys _map _map_dict _map_tuple _rename _rename_keys _select _to_tuple _xdecode group_by_keys
-    tar_file_expander""".split()
+SHARD_BY_SHARD = (
+    "_decode",
+    "_extract_keys",
+    "_map",
+    "_map_dict",
+    "_map_tuple",
+    "_rename",
+    "_rename_keys",
+    "_select",
+    "_to_tuple",
+    "_xdecode",
+    "group_by_keys",
+    "tar_file_expander",
 )
 
 
@@ -81,8 +91,10 @@ class _Shards:
         #: Whether no samples at all are an error, as `WebDataset` has it.
         self.checked = False
         while True:
-            if not isinstance(source, types.GeneratorType) or inspect.getgeneratorstate(source) != "GEN_CREATED":
-                raise Refused(Code.DATASET, "the cache must stand below stages of webdataset that read local shards")
+            if not _is_unstarted(source):
+                raise Refused(
+                    Code.DATASET, "the cache must stand below stages of webdataset that read local shards"
+                )
             given = inspect.getgeneratorlocals(source)
             if source.gi_code is opening:
                 self.open, self.urls = given["self"], given["urls"]
@@ -98,7 +110,8 @@ class _Shards:
             elif function is None or function.__name__ not in SHARD_BY_SHARD:
                 raise Refused(
                     Code.CARRIES_STATE,
-                    f"the stage {source.gi_code.co_name} is not known to work shard by shard; put it below the cache",
+                    f"the stage {source.gi_code.co_name} is not known to work shard by shard; "
+                    "put it below the cache",
                 )
             else:
                 self.stages.insert(0, _Stage(function, _others(function, given)))
@@ -106,7 +119,10 @@ class _Shards:
         handling += [stage.arguments.get("handler") for stage in self.stages]
         raising = (None, filters.reraise_exception, handlers.reraise_exception)
         if any(each not in raising for each in handling):
-            raise Refused(Code.UNSTABLE, "with a handler of errors, what is left of a shard may differ; use reraise_exception")
+            raise Refused(
+                Code.UNSTABLE,
+                "with a handler of errors, what is left of a shard may differ; use reraise_exception",
+            )
         self.step = functools.partial(_samples, stages=[tuple(stage) for stage in self.stages])
         # Refused now, before anything is read.
         Entries(self.step, [], lambda i: None)
@@ -117,6 +133,10 @@ class _Shards:
         for stage in self.stages:
             source = stage.over(source)
         return source
+
+
+def _is_unstarted(source: Any) -> bool:
+    return isinstance(source, types.GeneratorType) and inspect.getgeneratorstate(source) == "GEN_CREATED"
 
 
 def _others(function: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -135,13 +135,17 @@ def test_how_the_work_is_done_is_no_part_of_it(jobs: Node, tmp_path: Path) -> No
     again = jobs.run(function="one", map={"num_proc": 2, "desc": "rows"}, from_disk=str(tmp_path / "saved"))
     assert again["digests"] == first["digests"] and again["made"] == 0
     first = jobs.run(function="lengths", map={"batched": True})
-    again = jobs.run(function="lengths", map={"batched": True, "writer_batch_size": 10, "keep_in_memory": True})
+    again = jobs.run(
+        function="lengths", map={"batched": True, "writer_batch_size": 10, "keep_in_memory": True}
+    )
     assert seen(again) == seen(first) and again["made"] == 0
 
 
 @pytest.mark.parametrize("function", ["lengths", "packed"])
 def test_rows_appended_recompute_only_the_tail(jobs: Node, function: str) -> None:
-    options = {"batched": True, "remove_columns": ["text", "n"]} if function == "packed" else {"batched": True}
+    options = (
+        {"batched": True, "remove_columns": ["text", "n"]} if function == "packed" else {"batched": True}
+    )
     first = jobs.run(function=function, map=options, rows=6000)
     grown = jobs.run(function=function, map=options, rows=7000)
     assert first["made"] >= 5 and 1 <= grown["made"] <= 2
@@ -195,7 +199,7 @@ def test_a_function_called_for_what_else_it_does_is_called(jobs: Node) -> None:
 def test_an_error_is_the_functions_own(jobs: Node) -> None:
     process = jobs.start(function="broken", map={"batched": True})
     _, said = process.communicate(timeout=120)
-    assert process.returncode == 1 and "KeyError: \"the user's own\"" in said
+    assert process.returncode == 1 and 'KeyError: "the user\'s own"' in said
 
 
 def test_without_a_daemon_datasets_does_it(jobs: Node) -> None:

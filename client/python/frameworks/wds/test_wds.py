@@ -156,9 +156,7 @@ def test_an_edited_helper_is_seen(jobs: Node, urls: list[str]) -> None:
     assert seen(edited) == seen(jobs.run(off=True, pipeline="dicts", urls=urls))
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "code"), [("noisy", "R20"), ("shuffled", "R25"), ("tolerant", "R33")]
-)
+@pytest.mark.parametrize(("pipeline", "code"), [("noisy", "R20"), ("shuffled", "R25"), ("tolerant", "R33")])
 def test_what_cannot_be_known_runs_unchanged(jobs: Node, urls: list[str], pipeline: str, code: str) -> None:
     result = jobs.run(pipeline=pipeline, urls=urls)
     assert result["made"] == 0 and code in result["said"] and len(result["said"].splitlines()) == 1
@@ -182,5 +180,3 @@ def test_without_a_daemon_webdataset_does_it(jobs: Node, urls: list[str]) -> Non
     jobs.daemon.stop()
     result = jobs.finish(jobs.start(pipeline="dicts", urls=urls))
     assert seen(result) == seen(uncached) and "computing locally" in result["said"]
-
-
