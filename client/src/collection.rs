@@ -1,7 +1,7 @@
 //! All entries of one subgraph, as a job sees them.
 
 use crate::error::{Error, Result};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Own};
 use crate::items::Items;
 use crate::session::Session;
 use prebake_fingerprint::Digest;
@@ -16,6 +16,7 @@ pub struct Collection {
     digest: Digest,
     bypass: String,
     entries: u64,
+    ancestors: Vec<String>,
     path_ignored: bool,
 }
 
@@ -39,6 +40,7 @@ impl Collection {
             digest,
             bypass: plan.bypass,
             entries: plan.entries,
+            ancestors: plan.ancestors,
             path_ignored,
         })
     }
@@ -59,6 +61,12 @@ impl Collection {
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// Ids of the graph's operators upstream of the output whose own elements have entries.
+    #[must_use]
+    pub fn ancestors(&self) -> &[String] {
+        &self.ancestors
     }
 
     /// Items that are files: item i is `paths[i]`, named by its path below `root`. Nothing is read yet.
@@ -83,6 +91,25 @@ impl Collection {
         Ok(self.items(Inputs::call(name.to_owned(), arguments, roots)))
     }
 
+    /// `count` items of a data set, each known by its number and the files that [`Items::set_reads`] names for it. Those are
+    /// named by their path below `root`, unless the graph ignores paths.
+    ///
+    /// # Errors
+    /// `internal` if a relative path cannot be resolved.
+    pub fn places(&self, root: &Path, count: usize) -> Result<Items> {
+        let inputs = Inputs::records(resolve(root)?, Own::Places(count), self.path_ignored);
+        Ok(self.items(inputs))
+    }
+
+    /// Items that are known by a digest each, have a name for people, and read the files that [`Items::set_reads`] names.
+    ///
+    /// # Errors
+    /// `internal` if a relative path cannot be resolved.
+    pub fn named(&self, root: &Path, named: Vec<(Digest, String)>) -> Result<Items> {
+        let inputs = Inputs::records(resolve(root)?, Own::Named(named), self.path_ignored);
+        Ok(self.items(inputs))
+    }
+
     fn items(&self, inputs: Inputs) -> Items {
         let session = Arc::clone(&self.session);
         let warm = self.entries > 0;
@@ -91,6 +118,6 @@ impl Collection {
 }
 
 /// The job may change its working directory later.
-fn resolve(path: &Path) -> Result<PathBuf> {
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     absolute(path).map_err(|e| Error::internal(format!("cannot resolve {}: {e}", path.display())))
 }

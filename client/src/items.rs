@@ -1,5 +1,6 @@
 //! The items of a collection as one job sees them: which are known, where their elements lie.
 
+use crate::collection::resolve;
 use crate::error::{Code, Error, Result};
 use crate::inputs::{Inputs, Stamp};
 use crate::location::Location;
@@ -8,9 +9,10 @@ use crate::session::{ITEMS_MAX, Session};
 use crate::staging::Staged;
 use crate::view::View;
 use parking_lot::Mutex;
-use prebake_fingerprint::Digest;
+use prebake_fingerprint::{Digest, FileStat};
 use prebake_proto::v1;
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
@@ -195,6 +197,31 @@ impl Items {
         let state = self.0.state.lock();
         let unknown = |i: &usize| state.found.get(*i).is_none_or(Option::is_none);
         indices.iter().copied().filter(unknown).collect()
+    }
+
+    /// Says which files item `i` reads, in a fixed order; until then, none.
+    ///
+    /// # Errors
+    /// `internal` if a path cannot be resolved, or what the items read is known by other means.
+    pub fn set_reads(&self, i: usize, paths: &[PathBuf]) -> Result<()> {
+        let paths = paths.iter().map(|path| resolve(path)).collect::<Result<_>>()?;
+        let mut state = self.0.state.lock();
+        if i >= state.found.len() || !state.inputs.set_reads(i, paths) {
+            return Err(Error::internal(format!("item {i} cannot be told what it reads")));
+        }
+        if state.inputs.fingerprint(i).is_none() {
+            state.found[i] = None;
+        }
+        Ok(())
+    }
+
+    /// The stats of the files of item `i` under which its fingerprint was taken, in the order they were named; None if it
+    /// has none, or if a file was written so recently that a later write may have the same stat.
+    #[must_use]
+    pub fn stats_of(&self, i: usize) -> Option<Vec<FileStat>> {
+        let state = self.0.state.lock();
+        let stamp = state.inputs.stamp(i).filter(|_| !state.inputs.is_racy(i))?;
+        Some(stamp.iter().map(|(_, stat)| *stat).collect())
     }
 
     /// Checks the inputs of all items known so far against the file system; how many changed. To be called at the start

@@ -76,6 +76,21 @@ impl Cache {
         Ok(Ok(collection))
     }
 
+    /// Ids of the operators upstream of the output whose own elements have entries.
+    pub fn ancestors(&self, session: &Session, graph: &Graph) -> Vec<String> {
+        let domain = domain(session);
+        let upstream = graph.operators().iter().filter(|o| o.id != graph.output());
+        let known = upstream.filter(|operator| {
+            let digest = graph.digest_of(&operator.id);
+            let collection = digest.and_then(|digest| self.catalog.of(&domain, digest));
+            collection.is_some_and(|collection| {
+                collection.load(&self.ssd);
+                !collection.is_empty()
+            })
+        });
+        known.map(|operator| operator.id.clone()).collect()
+    }
+
     /// Answers for each item; with nothing to give, waits until something changes or `wait` is over.
     pub async fn acquire(&self, collection: &Collection, request: &Request<'_>, wait: Duration) -> Answers {
         let until = self.clock.monotonic() + wait.min(WAIT_MAX);

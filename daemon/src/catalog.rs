@@ -81,6 +81,13 @@ impl Catalog {
             .ok_or_else(|| Error::new(Kind::NotFound, "no-collection", "no such collection: plan again"))
     }
 
+    /// The collection of a subgraph, if there is one.
+    pub fn of(&self, domain: &Domain, digest: Digest) -> Option<Arc<Collection>> {
+        let state = self.state.read();
+        let id = state.by_key.get(&(domain.clone(), digest))?;
+        Some(Arc::clone(&state.all[*id as usize]))
+    }
+
     /// A collection, whoever it belongs to: for the daemon's own work.
     pub fn find(&self, id: u64) -> Option<Arc<Collection>> {
         self.state.read().all.get(id as usize).cloned()

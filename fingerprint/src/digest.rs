@@ -27,6 +27,8 @@ pub enum Context {
     Partition,
     /// The arguments of a call and the files it reads.
     Arguments,
+    /// The number of an item in its data set.
+    Place,
     /// A parameter too large to carry or to show.
     Value,
 }
@@ -43,6 +45,7 @@ impl Context {
             Self::Directory => "prebake 2026 directory v1",
             Self::Partition => "prebake 2026 partition v1",
             Self::Arguments => "prebake 2026 arguments v1",
+            Self::Place => "prebake 2026 place v1",
             Self::Value => "prebake 2026 value v1",
         }
     }

@@ -84,3 +84,9 @@ pub fn arguments(arguments: &Digest, files: &Digest) -> Digest {
         .finalize()
         .into()
 }
+
+/// What item `i` of a data set is where its number says it: the data set itself is part of the graph.
+#[must_use]
+pub fn place(i: u64) -> Digest {
+    Context::Place.digest(&i.to_le_bytes())
+}

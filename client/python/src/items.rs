@@ -6,6 +6,7 @@ use prebake_client::{Code, Made};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Items that a job reads, each the input of one element.
 #[pyclass(module = "prebake._native", frozen)]
@@ -103,6 +104,20 @@ impl Items {
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
     fn missing(&self, py: Python<'_>, indices: Vec<usize>) -> Vec<usize> {
         py.detach(|| self.0.missing(&indices))
+    }
+
+    /// Says which files item i reads, in a fixed order; until then, none.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
+    fn set_reads(&self, py: Python<'_>, i: usize, paths: Vec<PathBuf>) -> PyResult<()> {
+        py.detach(|| self.0.set_reads(i, &paths)).map_err(raise)
+    }
+
+    /// (device, inode, size, mtime_ns, ctime_ns) of the files of item i when its fingerprint was taken; None if there is
+    /// none, or if a file was written too recently to tell a later write from.
+    fn stats_of(&self, i: usize) -> Option<Vec<(u64, u64, u64, i64, i64)>> {
+        let stats = self.0.stats_of(i)?;
+        let tuple = |s: prebake_client::FileStat| (s.device, s.inode, s.size, s.mtime_ns, s.ctime_ns);
+        Some(stats.into_iter().map(tuple).collect())
     }
 
     /// Checks all known inputs against the file system; how many changed.

@@ -74,6 +74,27 @@ impl Collection {
         self.0.bypass()
     }
 
+    /// Ids of the graph's operators upstream of the output whose own elements have entries.
+    #[getter]
+    fn ancestors(&self) -> Vec<String> {
+        self.0.ancestors().to_vec()
+    }
+
+    /// `count` items known by their number and the files that `set_reads` names, which are named below `root`.
+    fn places(&self, py: Python<'_>, root: PathBuf, count: usize) -> PyResult<Items> {
+        let items = py.detach(|| self.0.places(&root, count));
+        items.map(Items::new).map_err(raise)
+    }
+
+    /// Items known by a 32-byte digest each, with a name for people, and the files that `set_reads` names.
+    fn named(&self, py: Python<'_>, root: PathBuf, named: Vec<(Vec<u8>, String)>) -> PyResult<Items> {
+        let digest = |(bytes, name): (Vec<u8>, String)| Ok((Digest::try_from(bytes.as_slice())?, name));
+        let named: Result<Vec<_>, prebake_fingerprint::Error> = named.into_iter().map(digest).collect();
+        let named = named.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
+        let items = py.detach(|| self.0.named(&root, named));
+        items.map(Items::new).map_err(raise)
+    }
+
     /// Items that are files: item i is `paths[i]`, named by its path below `root`.
     fn files(&self, py: Python<'_>, root: PathBuf, paths: Vec<PathBuf>) -> PyResult<Items> {
         py.detach(|| self.0.files(&root, paths))

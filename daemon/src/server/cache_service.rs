@@ -54,14 +54,19 @@ impl v1::cache_server::Cache for Service {
         let graph = Graph::try_from(graph).map_err(|e| Error::new(Kind::Invalid, e.code(), e.to_string()))?;
         let digest = graph.digest().0.to_vec().into();
         let cache = Arc::clone(&self.0);
-        let planned = task::blocking(move || cache.plan(&session, graph)).await;
-        let planned = planned.map_err(|_| Error::corrupt("planning failed"))??;
+        let planned = task::blocking(move || {
+            let ancestors = cache.ancestors(&session, &graph);
+            cache.plan(&session, graph).map(|planned| (planned, ancestors))
+        });
+        let planned = planned.await.map_err(|_| Error::corrupt("planning failed"))?;
+        let (planned, ancestors) = planned?;
         Ok(Response::new(match planned {
             Ok(collection) => v1::PlanResponse {
                 collection: collection.id,
                 subgraph_digest: digest,
                 bypass: String::new(),
                 entries: collection.entries(),
+                ancestors,
             },
             Err(bypass) => v1::PlanResponse {
                 subgraph_digest: digest,

@@ -1,9 +1,12 @@
 use super::*;
 use crate::clock::SystemClock;
+use crate::content::observe;
 use crate::error::Code;
+use prebake_fingerprint::input;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -232,4 +235,50 @@ fn a_file_learned_since_the_last_look_is_looked_at() {
     assert!(!inputs.begin_look(4 * SECOND));
     inputs.refresh(&[1], &Remembered::default(), &later());
     assert!(inputs.begin_look(4 * SECOND));
+}
+
+fn records(root: &Path, reads: &[&[&str]]) -> Inputs {
+    let mut inputs = Inputs::records(root.to_path_buf(), Own::Places(reads.len()), false);
+    for (i, names) in reads.iter().enumerate() {
+        inputs.set_reads(i, names.iter().map(|name| root.join(name)).collect());
+    }
+    inputs
+}
+
+#[test]
+fn a_record_is_its_number_and_the_files_it_reads_in_order() {
+    let temp = folder(&[("a", "1"), ("b", "2")]);
+    let mut inputs = records(temp.path(), &[&["a", "b"], &["b", "a"], &["a", "b"], &[], &[]]);
+    refreshed(&mut inputs, &later());
+    let all: Vec<Digest> = (0..5).map(|i| inputs.fingerprint(i).unwrap()).collect();
+    for (i, a) in all.iter().enumerate() {
+        assert!(all[i + 1..].iter().all(|b| a != b), "item {i}");
+    }
+    let moved = folder(&[("a", "1"), ("b", "2")]);
+    let mut again = records(moved.path(), &[&["a", "b"]]);
+    refreshed(&mut again, &later());
+    assert_eq!(again.fingerprint(0), Some(all[0]));
+}
+
+#[test]
+fn a_file_edited_under_two_records_changes_both_whichever_looks_first() {
+    let temp = folder(&[("shared", "1"), ("own", "2")]);
+    let mut inputs = records(temp.path(), &[&["shared"], &["own", "shared"], &["own"]]);
+    refreshed(&mut inputs, &later());
+    fs::write(temp.path().join("shared"), "other").unwrap();
+    let memo = Remembered::default();
+    let changed = |answer: Vec<Result<bool>>| answer.into_iter().map(|a| a.unwrap()).collect::<Vec<_>>();
+    assert_eq!(changed(inputs.refresh(&[0], &memo, &later())), [true]);
+    assert!(!inputs.holds(1), "its file was seen to change for another item");
+    assert_eq!(changed(inputs.refresh(&[1, 2], &memo, &later())), [true, false]);
+}
+
+#[test]
+fn a_record_without_a_file_of_its_own_has_no_fingerprint() {
+    let temp = folder(&[("a", "1")]);
+    let mut inputs = records(temp.path(), &[&["a"], &["missing"]]);
+    let answers = inputs.refresh(&[0, 1], &Remembered::default(), &later());
+    assert!(answers[0].is_ok());
+    assert_eq!(answers[1].as_ref().unwrap_err().code(), Code::InputMissing);
+    assert!(inputs.fingerprint(0).is_some() && inputs.fingerprint(1).is_none());
 }

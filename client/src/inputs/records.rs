@@ -1,0 +1,152 @@
+//! Items that are known by a digest of their own and by the files they read.
+//!
+//! Each distinct file is looked at once, however many items read it: all of a data set may lie in one.
+
+use super::Stamp;
+use super::files::Files;
+use crate::clock::Clock;
+use crate::content::Memo;
+use crate::error::Result;
+use prebake_fingerprint::{Digest, input};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What items are besides the files they read.
+pub(crate) enum Own {
+    /// Item i is its number.
+    Places(usize),
+    /// Item i has this digest, and this name for people.
+    Named(Vec<(Digest, String)>),
+}
+
+/// See the module.
+pub(crate) struct Records {
+    own: Own,
+    files: Files,
+    /// Number of each file among `files`.
+    numbers: HashMap<PathBuf, usize>,
+    /// Numbers of the files that each item reads.
+    reads: Vec<Box<[usize]>>,
+    /// Each item's fingerprint as its caller was last told. A file's may be newer, learned for another item.
+    taken: Vec<Option<Digest>>,
+}
+
+impl Records {
+    pub(super) fn new(files: Files, own: Own) -> Records {
+        let count = match &own {
+            Own::Places(count) => *count,
+            Own::Named(named) => named.len(),
+        };
+        Records {
+            own,
+            files,
+            numbers: HashMap::new(),
+            reads: vec![Box::default(); count],
+            taken: vec![None; count],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.taken.len()
+    }
+
+    pub(super) fn name(&self, i: usize) -> Cow<'_, str> {
+        match (&self.own, &*self.reads[i]) {
+            (Own::Named(named), _) => Cow::Borrowed(&named[i].1),
+            (Own::Places(_), [file]) => Cow::Owned(format!("{i}: {}", self.file_name(*file))),
+            (Own::Places(_), _) => Cow::Owned(i.to_string()),
+        }
+    }
+
+    fn file_name(&self, file: usize) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.files.name(file))
+    }
+
+    /// See [`super::Inputs::set_reads`].
+    pub(super) fn set_reads(&mut self, i: usize, paths: Vec<PathBuf>) {
+        let files = &mut self.files;
+        let numbers = &mut self.numbers;
+        let number = paths.into_iter().map(|path| match numbers.get(Path::new(&path)) {
+            Some(number) => *number,
+            None => *numbers.entry(path.clone()).or_insert(files.push(path)),
+        });
+        let reads: Box<[usize]> = number.collect();
+        if reads != self.reads[i] {
+            self.reads[i] = reads;
+            // Of other files it was another input.
+            self.taken[i] = None;
+        }
+    }
+
+    pub(super) fn fingerprint(&self, i: usize) -> Option<Digest> {
+        self.taken[i]
+    }
+
+    /// From the files as they were last seen; None if one could not be read.
+    fn computed(&self, i: usize) -> Option<Digest> {
+        let own = match &self.own {
+            Own::Places(_) => input::place(i as u64),
+            Own::Named(named) => named[i].0,
+        };
+        let files: Option<Vec<Digest>> = self.reads[i].iter().map(|f| self.files.fingerprint(*f)).collect();
+        Some(input::arguments(&own, &input::partition(files?)))
+    }
+
+    pub(super) fn stamp(&self, i: usize) -> Option<Stamp> {
+        let files = self.reads[i].iter();
+        let stamps = files.map(|f| Some((self.files.name(*f).to_vec(), self.files.stat(*f)?)));
+        stamps.collect::<Option<Vec<_>>>().map(Stamp::from)
+    }
+
+    pub(super) fn is_racy(&self, i: usize) -> bool {
+        self.reads[i].iter().any(|f| self.files.is_racy(*f))
+    }
+
+    pub(super) fn holds(&self, i: usize) -> bool {
+        self.taken[i].is_some()
+            && self.reads[i].iter().all(|f| self.files.holds(*f))
+            && self.taken[i] == self.computed(i)
+    }
+
+    pub(super) fn begin_look(&mut self, now: Duration) -> bool {
+        // What reads no files cannot have changed.
+        self.files.len() > 0 && self.files.begin_look(now)
+    }
+
+    pub(super) fn end_look(&mut self, now: Duration) {
+        self.files.end_look(now);
+    }
+
+    /// See [`super::Inputs::refresh`].
+    pub(super) fn refresh(
+        &mut self,
+        items: &[usize],
+        memo: &dyn Memo,
+        clock: &dyn Clock,
+    ) -> Vec<Result<bool>> {
+        let mut files: Vec<usize> = items
+            .iter()
+            .flat_map(|i| self.reads[*i].iter().copied())
+            .collect();
+        files.sort_unstable();
+        files.dedup();
+        let answers = self.files.refresh(&files, memo, clock);
+        let mut failed: HashMap<usize, _> = HashMap::new();
+        for (file, answer) in files.into_iter().zip(answers) {
+            if let Err(error) = answer {
+                failed.insert(file, error);
+            }
+        }
+        let mut answer = |i: usize| {
+            let before = self.taken[i].take();
+            if let Some(error) = self.reads[i].iter().find_map(|f| failed.get(f)) {
+                return Err(error.clone());
+            }
+            self.taken[i] = self.computed(i);
+            Ok(before.is_some() && before != self.taken[i])
+        };
+        items.iter().map(|i| answer(*i)).collect()
+    }
+}
