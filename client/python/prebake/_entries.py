@@ -2,34 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from prebake import graph, snapshot
 from prebake.code import Identity, identify
 from prebake.errors import warn_once
-from prebake.fill import Fill, unseen
+from prebake.fill import Fill, nothing_ahead, unseen
 
 
 class Input(NamedTuple):
-    """What a value is made from: a digest, a name for people, and the files and folders that are read."""
+    """What a value is made from: a digest, a name for people, and the files that are read."""
 
     digest: bytes
     name: str
     paths: Sequence[str] = ()
 
 
+#: Inputs described at once where it is not known how many there are.
+BLOCK = 64
+
+
+def in_turn(
+    step: Callable[..., Any],
+    describe: Callable[[int], Input],
+    begin: Callable[[int], Iterator[Any]],
+    take: Callable[[Iterator[Any]], Any],
+) -> Iterator[Any]:
+    """Values of `Entries` from the first on, without end; each is the next that is taken from one source.
+
+    `begin` opens the source where value i begins. It is begun anew after values that were there already, and
+    if a file was edited since: what it read before must not be stored as made of the file's new content.
+    """
+    resumed = _Resumed(begin, take)
+    for first in itertools.count(0, BLOCK):
+        inputs = [describe(i) for i in range(first, first + BLOCK)]
+        entries = Entries(
+            step,
+            inputs,
+            lambda i, first=first, inputs=inputs: resumed.take(first + i, inputs[i].paths),
+            in_turn=True,
+        )
+        for i in range(BLOCK):
+            yield entries.get(i)
+
+
+class _Resumed:
+    """A source, and what comes next of it."""
+
+    def __init__(self, begin: Callable[[int], Iterator[Any]], take: Callable[[Iterator[Any]], Any]) -> None:
+        self._begin = begin
+        self._take = take
+        self._source: Iterator[Any] = iter(())
+        self._next = -1
+        self._stats: list[Any] = []
+
+    def take(self, i: int, paths: Sequence[str]) -> Any:
+        stats = [_stat(path) for path in paths]
+        if i != self._next or stats != self._stats:
+            self._source, self._stats = self._begin(i), stats
+        # After an error it is nowhere.
+        self._next = -1
+        value = self._take(self._source)
+        self._next = i + 1
+        return value
+
+
+def _stat(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 class Entries:
     """The values of `step` over `inputs`; `compute(i)` makes the one of input i.
 
     `step` is what the values are known by: a function, or a partial of one with parameters. Raises `Refused`
-    if that cannot be known.
+    if that cannot be known. With `in_turn` no value is made before those that stand before it.
     """
 
     def __init__(
-        self, step: Callable[..., Any], inputs: Sequence[Input], compute: Callable[[int], Any]
+        self,
+        step: Callable[..., Any],
+        inputs: Sequence[Input],
+        compute: Callable[[int], Any],
+        in_turn: bool = False,
     ) -> None:
         self._step = step
+        self._in_turn = in_turn
         self._inputs = inputs
         self._known: Identity = identify(step)
         self._held = snapshot.take([step])
@@ -40,7 +104,8 @@ class Entries:
 
     def get(self, i: int) -> Any:
         """Value i: read, waited for, or computed here."""
-        return self._fill.many([i], unseen(range(len(self)), i + 1, self._fill.seen))[0]
+        ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._fill.seen)
+        return self._fill.many([i], ahead)[0]
 
     def is_stored(self, i: int) -> bool:
         """Whether value i can be read by other processes, as far as this one knows."""
@@ -58,7 +123,11 @@ class Entries:
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
-        return _Items(collection, self._inputs)
+        items = collection.named(os.sep, [(each.digest, each.name) for each in self._inputs])
+        for i, each in enumerate(self._inputs):
+            if each.paths:
+                items.set_reads(i, list(each.paths))
+        return items
 
     def _unchanged(self, closely: bool) -> bool:
         held = snapshot.take([self._step])
@@ -72,58 +141,3 @@ class Entries:
         if unchanged:
             self._held = held
         return unchanged
-
-
-class _Items:
-    """Calls of one collection as the items that `Fill` works on."""
-
-    def __init__(self, collection: Any, inputs: Sequence[Input]) -> None:
-        self._collection = collection
-        self._inputs = inputs
-        self._calls: dict[int, Any] = {}
-        self._last: Any = None
-
-    def _call(self, i: int) -> Any:
-        if i not in self._calls:
-            digest, name, paths = self._inputs[i]
-            self._calls[i] = self._collection.call(name, digest, list(paths))
-        return self._calls[i]
-
-    def get(self, i: int, validated: bool = False) -> Any:
-        return self._call(i).get(0, validated)
-
-    def acquire(
-        self, wanted: Sequence[int], ahead: Sequence[int], leases: int
-    ) -> tuple[list[int], dict[int, str]]:
-        """As the native call, but waits for the first wanted item that another job holds."""
-        for i in wanted:
-            granted, bypass = self._call(i).acquire([0], [], 1)
-            if granted or bypass:
-                return [i] * len(granted), dict.fromkeys([i] * len(bypass), bypass.get(0, ""))
-        return [], {}
-
-    def put(self, i: int, *args: Any, **kwargs: Any) -> bool:
-        self._last = self._call(i)
-        return self._last.put(0, *args, **kwargs)
-
-    def commit(self) -> None:
-        # Everything that this process put, through whichever call.
-        if self._last is not None:
-            self._last.commit()
-
-    def release(self, items: Sequence[int]) -> None:
-        for i in items:
-            self._call(i).release([0])
-
-    def missing(self, indices: Sequence[int]) -> list[int]:
-        return [i for i in indices if self._call(i).missing([0])]
-
-    def validate(self) -> int:
-        return sum(call.validate() for call in self._calls.values())
-
-    def stats(self) -> dict[str, int]:
-        total: dict[str, int] = {}
-        for call in self._calls.values():
-            for name, count in call.stats().items():
-                total[name] = total.get(name, 0) + count
-        return total

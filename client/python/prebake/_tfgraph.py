@@ -18,12 +18,12 @@ from prebake.errors import Code, Refused
 CONTEXT = "prebake 2026 tf graph v1"
 
 
-def _names(text: str) -> frozenset[str]:
+def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 #: Data set operations that yield the same elements in the same order each time.
-DATASETS = _names("""
+DATASETS = _words("""
     AssertCardinalityDataset AssertNextDataset BatchDataset BatchDatasetV2 ConcatenateDataset
     FilterDataset FixedLengthRecordDatasetV2 FlatMapDataset GroupByWindowDataset InterleaveDataset
     MapDataset OptionsDataset PaddedBatchDatasetV2 ParallelBatchDataset ParallelInterleaveDatasetV4
@@ -33,19 +33,19 @@ DATASETS = _names("""
     UniqueDataset WindowDataset WindowOp ZipDataset
 """)
 #: Other operations that count as stateful but keep nothing.
-STATELESS = _names("""
+STATELESS = _words("""
     Assert If PartitionedCall StatefulPartitionedCall While _Retval
 """)
 #: Operations that read the files named by their first input.
-READS = _names("""
+READS = _words("""
     FixedLengthRecordDatasetV2 ReadFile TFRecordDataset TFRecordDatasetV2 TextLineDataset
 """)
 #: Python in the graph, by the token of a registered function.
 PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 #: Stateless by the registry, but what they yield is not in the graph.
-REFUSED = _names("""
-    ChooseFastestBranchDataset ChooseFastestDataset IgnoreErrorsDataset IgnoreErrorsDatasetV2
-    MatchingFiles MatchingFilesDataset XlaHostCompute
+REFUSED = _words("""
+    ChooseFastestBranchDataset ChooseFastestDataset DecodeProtoV2 EncodeProto IgnoreErrorsDataset
+    IgnoreErrorsDatasetV2 MatchingFiles MatchingFilesDataset XlaHostCompute
 """)
 #: Words in the names of operations that draw random numbers or tell the time.
 RANDOM_WORDS = (
@@ -59,19 +59,19 @@ RANDOM_WORDS = (
     "Stateful",
 )
 #: What a value passes through unchanged.
-PASSED = _names("""
+PASSED = _words("""
     EnsureShape ExpandDims FileIdentity Identity OptionsDataset PrefetchDataset RepeatDataset Reshape
     ShardDataset SkipDataset Squeeze TakeDataset TensorDataset TensorSliceDataset ConcatenateDataset
-    ZipDataset BatchDatasetV2 UnbatchDataset
+    FilterDataset ZipDataset BatchDatasetV2 UnbatchDataset
 """)
 #: Attributes that name things, or say how the work is done.
-ATTRIBUTES_IGNORED = _names("""
+ATTRIBUTES_IGNORED = _words("""
     _class _cardinality _xla_call_module_disabled_checks config config_proto deterministic executor_type
     force_synchronous is_files legacy_autotune metadata buffer_size_min parallel_copy replicate_on_split
     slack_period token use_inter_op_parallelism use_unbounded_threadpool
 """)
 #: Data set operations that make one element of one, without looking at others.
-ONE_TO_ONE = _names("""
+ONE_TO_ONE = _words("""
     MapDataset OptionsDataset ParallelMapDatasetV2 PrefetchDataset
 """)
 DT_STRING, DT_RESOURCE = 7, 20
@@ -145,7 +145,7 @@ class Pipeline:
         self._check(scope, node)
         inputs = [each for each in node.input if not each.startswith("^")]
         op = node.op
-        if op in ("OptionsDataset", "PrefetchDataset"):
+        if op in ("OptionsDataset", "PrefetchDataset") or _is_memory_cache(scope, node):
             made = self._input(scope, inputs[0])
         else:
             if op == "ParallelMapDatasetV2":
@@ -195,7 +195,7 @@ class Pipeline:
 
     def _check(self, scope: _Scope, node: Any) -> None:
         op, where = node.op, f"operation {node.name} ({node.op}) of the pipeline"
-        if op in PYTHON:
+        if op in PYTHON or _is_memory_cache(scope, node):
             return
         if op.endswith(("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")) and op not in DATASETS:
             random = any(word in op for word in RANDOM_WORDS)
@@ -306,10 +306,22 @@ def _strings(node: Any) -> Iterator[str]:
 
 
 def _stateful(op: str) -> bool:
+    import tensorflow as tf
     from tensorflow.python.framework import op_def_registry
 
+    # What other packages add may do anything.
+    if not hasattr(tf.raw_ops, op) and op != "FileIdentity":
+        return True
     known = op_def_registry.get(op)
     return known is None or known.is_stateful
+
+
+def _is_memory_cache(scope: _Scope, node: Any) -> bool:
+    """Whether it is `cache()` without a file, which yields what it is given."""
+    if node.op != "CacheDatasetV2":
+        return False
+    name = scope.nodes.get(node.input[1].partition(":")[0])
+    return name is not None and name.op == "Const" and not any(_strings(name))
 
 
 def _check_cycle(scope: _Scope, node: Any) -> None:

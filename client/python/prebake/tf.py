@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from prebake import _job
-from prebake._entries import Entries, Input
+from prebake._entries import Entries, Input, in_turn
 from prebake._tfgraph import Pipeline
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
@@ -22,6 +23,8 @@ CONTEXT = "prebake 2026 tf run v1"
 RUN_BYTES = 1 << 20
 #: Elements in a run, at most; and as many where their size is not known before.
 RUN_MAX, RUN_UNSIZED = 1024, 64
+#: Variables that choose between kernels whose results differ in the last bits.
+ENVIRONMENT = ("TF_DETERMINISTIC_OPS", "TF_ENABLE_ONEDNN_OPTS")
 
 
 def cache() -> Callable[[Any], Any]:
@@ -60,9 +63,12 @@ class _Runs:
         self.pipeline = Pipeline(_graph(ds))
         self.sized = [spec.shape.is_fully_defined() and _plain(spec.dtype) for spec in self.specs]
         self.length = self._length()
-        functions = tuple(self.pipeline.functions)
         self.step = functools.partial(
-            _elements, length=self.length, version=tf.__version__, functions=functions
+            _elements,
+            length=self.length,
+            version=tf.__version__,
+            environment={name: os.environ.get(name) for name in ENVIRONMENT},
+            functions=tuple(self.pipeline.functions),
         )
 
     def _length(self) -> int:
@@ -114,11 +120,15 @@ class _Runs:
 
     def _in_turn(self) -> Iterator[Any]:
         """Runs that are known by all that the pipeline is and reads. The first short one is the last."""
-        made = _InTurn(self)
-        for i in range(1 << 62):
+
+        def describe(i: int) -> Input:
             place = (i * self.length, (i + 1) * self.length)
-            content = self._input(place, i.to_bytes(8, "big"), self.pipeline.files)
-            run = Entries(self.step, [content], lambda _, i=i: made.run(i)).get(0)
+            return self._input(place, i.to_bytes(8, "big"), self.pipeline.files)
+
+        def begin(i: int) -> Iterator[Any]:
+            return iter(self.ds.skip(i * self.length))
+
+        for run in in_turn(self.step, describe, begin, self._run):
             yield run
             if run["count"] < self.length:
                 return
@@ -143,22 +153,13 @@ class _Runs:
         return {"count": len(columns[0]), "parts": parts}
 
 
-class _InTurn:
-    """Makes runs from the pipeline itself, which goes on where the last one made ended."""
-
-    def __init__(self, runs: _Runs) -> None:
-        self._runs = runs
-        self._at = 0
-        self._elements: Any = None
-
-    def run(self, i: int) -> dict[str, Any]:
-        if self._elements is None or self._at != i:
-            self._elements = iter(self._runs.ds.skip(i * self._runs.length))
-        self._at = i + 1
-        return self._runs._run(self._elements)
-
-
-def _elements(pipeline: Any, length: int, version: str, functions: tuple[Any, ...]) -> None:
+def _elements(
+    pipeline: Any,
+    length: int,
+    version: str,
+    environment: dict[str, str | None],
+    functions: tuple[Any, ...],
+) -> None:
     """Stands for running a pipeline, in the description of its entries."""
 
 

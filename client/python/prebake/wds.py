@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
 from prebake import _job
-from prebake._entries import Entries, Input
+from prebake._entries import Entries, Input, in_turn
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 
@@ -164,29 +164,22 @@ def _shard(shards: _Shards, url: Any) -> Iterator[Any]:
         warn_once("remote shard", f"not cached: {Code.NETWORK} the shard {name} is no local file")
         yield from shards.samples(url)
         return
-    made = _InTurn(functools.partial(shards.samples, url))
-    for part in itertools.count():
+
+    def describe(part: int) -> Input:
         # The name too: samples hold it.
-        known = Input(digest(CONTEXT, f"{part} {name}".encode("utf-8", "surrogatepass")), name, [parsed.path])
-        samples = Entries(shards.step, [known], lambda _, part=part: made.part(part)).get(0)
+        known = digest(CONTEXT, f"{part} {name}".encode("utf-8", "surrogatepass"))
+        return Input(known, f"{name} {part}", [parsed.path])
+
+    def begin(part: int) -> Iterator[Any]:
+        return itertools.islice(shards.samples(url), part * SAMPLES, None)
+
+    def take(samples: Iterator[Any]) -> list[Any]:
+        return list(itertools.islice(samples, SAMPLES))
+
+    for samples in in_turn(shards.step, describe, begin, take):
         yield from samples
         if len(samples) < SAMPLES:
             return
-
-
-class _InTurn:
-    """Makes the parts of a shard from its beginning, or where the last one made ended."""
-
-    def __init__(self, begin: Callable[[], Iterator[Any]]) -> None:
-        self._begin = begin
-        self._at = 0
-        self._samples: Iterator[Any] | None = None
-
-    def part(self, part: int) -> list[Any]:
-        if self._samples is None or self._at != part:
-            self._samples = itertools.islice(self._begin(), part * SAMPLES, None)
-        self._at = part + 1
-        return list(itertools.islice(self._samples, SAMPLES))
 
 
 def _samples(shard: Any, stages: list[Any]) -> None:

@@ -54,6 +54,11 @@ def noisy(row):
     return {"noise": random.random()}
 
 
+def counted(batch, calls=[]):
+    calls.append(len(batch["n"]))
+    return {"call": [len(calls)] * len(batch["n"])}
+
+
 def broken(batch):
     raise KeyError("the user's own")
 
@@ -70,6 +75,7 @@ if task.get("from_disk"):
 if "seed" in task:
     random.seed(task["seed"])
 kwargs = task.get("map", {})
+prebake.hf.MAPPED_BYTES_MAX = task.get("mapped", prebake.hf.MAPPED_BYTES_MAX)
 if task["function"] == "said":
     out = prebake.hf.map(ds, lambda row: print("row", row["n"]), **kwargs)
 else:
@@ -86,6 +92,7 @@ print(json.dumps({
     "types": repr(out.features),
     "format": repr(out.format),
     "rows": len(out),
+    "files": len(out.cache_files),
     "first": repr(out[0]),
     "after": random.random() if "seed" in task else 0,
 }))
@@ -178,6 +185,19 @@ def test_random_rows_are_never_frozen(jobs: Node) -> None:
     for seed, result in zip((1, 2, 1), results, strict=True):
         assert seen(result) == seen(jobs.run(off=True, function="noisy", seed=seed))
         assert result["made"] == 0 and len(result["said"].splitlines()) == 1 and "R20" in result["said"]
+
+
+def test_what_changes_as_it_runs_is_never_stored(jobs: Node) -> None:
+    uncached = jobs.run(off=True, function="counted", map={"batched": True})
+    for _ in range(2):
+        result = jobs.run(function="counted", map={"batched": True})
+        assert seen(result) == seen(uncached) and result["made"] == 0
+        assert "change while they run" in result["said"]
+
+
+def test_a_large_result_does_not_hold_the_daemons_memory(jobs: Node) -> None:
+    mapped, filed = (jobs.run(function="one", mapped=size) for size in (1 << 30, 1 << 17))
+    assert seen(mapped) == seen(filed) and (mapped["files"], filed["files"]) == (0, 1)
 
 
 def test_jobs_that_start_together_make_each_chunk_once(jobs: Node) -> None:

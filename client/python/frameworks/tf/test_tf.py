@@ -48,6 +48,7 @@ pipelines = {
     "numpy": lambda: data.range(200).map(lambda i: tf.numpy_function(helper.shrink, [i], tf.int64)),
     "lines": lambda: data.from_tensor_slices(files).interleave(tf.data.TextLineDataset, cycle_length=2).map(
         lambda line: (line, tf.strings.length(line))),
+    "cached": lambda: data.range(300).map(helper.grow).cache().batch(7, drop_remainder=True),
     "records": lambda: tf.data.TFRecordDataset(files).prefetch(task.get("prefetch", 1)),
     "files": lambda: data.from_tensor_slices((files, list(range(len(files))))).map(bytes_of),
     "ragged": lambda: data.range(100).map(lambda i: tf.range(i % 7)),
@@ -111,7 +112,7 @@ def seen(result: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "pipeline", ["arrays", "features", "numpy", "lines", "records", "files", "ragged", "batches"]
+    "pipeline", ["arrays", "features", "numpy", "lines", "records", "files", "ragged", "batches", "cached"]
 )
 def test_what_comes_out_is_what_tensorflow_makes_and_is_made_once(
     jobs: Node, files: list[str], tmp_path: Path, pipeline: str
