@@ -16,7 +16,7 @@ def grow(x):
 """
 
 MAIN = """
-import hashlib, json, os, shutil, sys, tempfile
+import hashlib, json, os, random, shutil, sys, tempfile
 import numpy as np
 import ray
 import helper
@@ -31,7 +31,7 @@ def features(batch, more=0):
 
 
 def noisy(batch):
-    return {"id": batch["id"], "noise": np.random.rand(len(batch["id"]))}
+    return {"id": batch["id"], "noise": np.array([random.random() for _ in batch["id"]])}
 
 
 def in_place(batch):
