@@ -300,8 +300,11 @@ def _array(node: Any) -> Any:
 
 
 def _strings(node: Any) -> Iterator[str]:
+    import numpy
+
     if _attribute(node, "dtype", "type") == DT_STRING:
-        for each in _array(node).ravel():
+        # A lone string is no array.
+        for each in numpy.array(_array(node), object).ravel():
             yield os.fsdecode(each)
 
 
