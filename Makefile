@@ -3,6 +3,7 @@
 #   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
 #   make test                          every test, Rust and Python
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
+#   make test-frameworks               the shims against the real packages, each in an environment of its own
 #   make bench [DATA=...] [QUICK=1]    speed, CPU time and memory, against no cache and numpy.memmap
 #   make python                        the wheel, built and installed into .venv
 #   make lint                          formatting, lints, licences and bans
@@ -11,7 +12,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo bench cases test test-rust test-python test-torch test-ops python lint clean
+.PHONY: demo bench cases test test-rust test-python test-torch test-ops test-frameworks python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -28,6 +29,14 @@ CACHE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 TEST_CACHE := $(or $(PREBAKE_TEST_CACHE),$(CACHE_HOME)/prebake-tests)
 TORCH_KEY := $(shell { cat $(REQUIREMENTS)/torch.lock; $(PYTHON) -VV; } | sha256sum | cut -c1-16)
 TORCH_VENV := $(TEST_CACHE)/torch-$(TORCH_KEY)
+
+# The frameworks cannot be installed side by side. Each has a lock file, and an environment kept like torch's.
+FRAMEWORKS := hf wds ray tf
+FRAMEWORKS_DIR := client/python/frameworks
+framework-venv = $(TEST_CACHE)/$1-$(shell { cat $(FRAMEWORKS_DIR)/$1/requirements.lock; $(PYTHON) -VV; } \
+    | sha256sum | cut -c1-16)
+# What a framework's tests are to be run by, if not by themselves.
+AROUND_ray := $(FRAMEWORKS_DIR)/ray/loopback.sh
 
 # A test that hangs must fail: the longest suite takes a few minutes.
 SUITE_SECONDS_MAX := 1800
@@ -88,6 +97,21 @@ $(TORCH_VENV)/.requirements:
 test-torch: python $(TORCH_VENV)/.requirements
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
 	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) client/python/tests
+
+test-frameworks: $(FRAMEWORKS:%=test-framework-%)
+
+define framework-rules
+.PHONY: test-framework-$1
+$2/.requirements:
+	$$(PYTHON) -m venv --clear $2
+	$2/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    -r $$(FRAMEWORKS_DIR)/$1/requirements.lock
+	touch $$@
+test-framework-$1: python $2/.requirements
+	$2/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $$(WHEELS)/*.whl
+	$$(BOUNDED) $$(AROUND_$1) $2/bin/python $$(PYTEST) $$(FRAMEWORKS_DIR)/$1
+endef
+$(foreach each,$(FRAMEWORKS),$(eval $(call framework-rules,$(each),$(call framework-venv,$(each)))))
 
 test-ops: python
 	PROMETHEUS="$$(ops/tests/prometheus.sh $(TEST_CACHE))" \

@@ -122,7 +122,7 @@ fn nearest(all: &[Arc<Collection>], domain: &Domain, graph: &Graph) -> Nearest {
     let others = all
         .iter()
         .rev()
-        .filter(|c| c.domain == *domain)
+        .filter(|c| c.domain == *domain && !c.is_bookkeeping())
         .take(COMPARED_MAX);
     let compared = others.map(|c| (c.id, compare(&c.graph, graph)));
     let similar = compared.filter(|(_, steps)| steps.iter().any(|step| step.is_shared() && !step.source));

@@ -372,6 +372,13 @@ impl Collection {
         saved
     }
 
+    /// Whether a shim keeps in it what it found out about a pipeline, rather than what that yields: nothing that a user
+    /// wrote, and nothing to explain.
+    pub fn is_bookkeeping(&self) -> bool {
+        let output = self.graph.operators().iter().find(|o| o.id == self.graph.output());
+        output.is_some_and(|o| o.name.starts_with("prebake."))
+    }
+
     /// Entries made, ghosts included.
     pub fn entries(&self) -> u64 {
         self.state.lock().slots.len() as u64

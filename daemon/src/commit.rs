@@ -166,8 +166,10 @@ impl Cache {
                     cause.name(&item.name);
                     cause.gone = missed.gone.or(cause.gone);
                 };
-                self.misses
-                    .add(session, collection, reason, self.clock.wall_ns(), tell);
+                if !collection.is_bookkeeping() {
+                    self.misses
+                        .add(session, collection, reason, self.clock.wall_ns(), tell);
+                }
                 let cpu_s = cost.cpu_ns as f64 / 1e9;
                 self.metrics.elements.with_label_values(&["miss"]).inc();
                 self.metrics.misses.with_label_values(&[reason.text()]).inc();

@@ -12,6 +12,9 @@ A job never fails, and never gets other bytes than it would have computed, becau
 daemon, or with `PREBAKE=off`, everything is computed in the job. `PREBAKE_DIR` names the daemon's folder.
 """
 
+import importlib
+from typing import Any
+
 from prebake.cached import cached
 from prebake.code import fingerprint
 from prebake.dataset import Dataset
@@ -30,3 +33,12 @@ __all__ = [
     "register",
     "wrap",
 ]
+
+#: Shims that import their framework, loaded when first named.
+_SHIMS = frozenset({"hf", "tf", "wds"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SHIMS:
+        return importlib.import_module(f"prebake.{name}")
+    raise AttributeError(f"module 'prebake' has no attribute {name!r}")

@@ -42,6 +42,8 @@ CLASS_SKIPPED = frozenset(
         "__annotate_func__",
         "__annotations_cache__",
         "__dataclass_params__",
+        # Pickling leaves it behind.
+        "__slotnames__",
         PURE,
     ]
 )

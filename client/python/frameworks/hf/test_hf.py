@@ -1,0 +1,265 @@
+"""`prebake.hf.map` against `datasets`: the same rows, types and format, computed once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Node, settle
+
+HELPER = """
+SCALE = 3
+
+def measure(text):
+    return len(text) * SCALE
+"""
+
+MAIN = """
+import hashlib, json, random, sys
+import datasets
+import numpy
+import helper
+import prebake.hf
+
+task = json.loads(sys.argv[1])
+datasets.disable_progress_bars()
+
+
+def lengths(batch, more=0):
+    return {"n": [helper.measure(text) + more for text in batch["text"]]}
+
+
+def one(row):
+    return {"n": helper.measure(row["text"]), "upper": row["text"].upper()}
+
+
+def packed(batch):
+    words = [word for text in batch["text"] for word in text.split()]
+    return {"words": [words[i : i + 7] for i in range(0, len(words) // 7 * 7, 7)]}
+
+
+def numbered(batch, places):
+    return {"place": places}
+
+
+def place(row, i):
+    return {"place": i}
+
+
+def plain(n):
+    return {"m": n + 1}
+
+
+def noisy(row):
+    return {"noise": random.random()}
+
+
+def shaken(row):
+    return {"noise": numpy.random.rand()}
+
+
+def counted(batch, calls=[]):
+    calls.append(len(batch["n"]))
+    return {"call": [len(calls)] * len(batch["n"])}
+
+
+def broken(batch):
+    raise KeyError("the user's own")
+
+
+rows = task.get("rows", 4500)
+ds = datasets.Dataset.from_dict(
+    {"text": [f"row {i} " * (i % 17 + 1) for i in range(rows)], "n": list(range(rows))}
+)
+if task.get("select"):
+    ds = ds.shuffle(seed=5).select(range(3000)).with_format("numpy", columns=["n"])
+if task.get("from_disk"):
+    ds.save_to_disk(task["from_disk"])
+    ds = datasets.load_from_disk(task["from_disk"])
+if "seed" in task:
+    random.seed(task["seed"])
+    numpy.random.seed(task["seed"])
+kwargs = task.get("map", {})
+prebake.hf.MAPPED_BYTES_MAX = task.get("mapped", prebake.hf.MAPPED_BYTES_MAX)
+if task["function"] == "said":
+    out = prebake.hf.map(ds, lambda row: print("row", row["n"]), **kwargs)
+else:
+    out = prebake.hf.map(ds, globals()[task["function"]], **kwargs)
+digests = []
+for epoch in range(2):
+    digest = hashlib.sha256()
+    for row in out.shuffle(seed=epoch).with_format(None):
+        digest.update(repr(row).encode())
+    digests.append(digest.hexdigest())
+print()
+print(json.dumps({
+    "digests": digests,
+    "types": repr(out.features),
+    "format": repr(out.format),
+    "rows": len(out),
+    "files": len(out.cache_files),
+    "first": repr(out[0]),
+    "after": random.random() if "seed" in task else 0,
+}))
+"""
+
+SAME = ("digests", "types", "format", "rows", "first", "after")
+
+
+def seen(result: dict[str, Any]) -> list[Any]:
+    """What the job can tell of its data set."""
+    return [result[name] for name in SAME]
+
+
+@pytest.fixture
+def jobs(node: Node) -> Node:
+    node.write(main=MAIN, helper=HELPER)
+    return node
+
+
+CALLS: list[dict[str, Any]] = [
+    {"function": "lengths", "map": {"batched": True}},
+    {"function": "lengths", "map": {"batched": True, "fn_kwargs": {"more": 2}, "remove_columns": ["text"]}},
+    {"function": "lengths", "map": {"batched": True, "batch_size": 700, "drop_last_batch": True}},
+    {"function": "lengths", "map": {"batched": True, "batch_size": None}},
+    {"function": "one"},
+    {"function": "one", "map": {"num_proc": 2}},
+    {"function": "packed", "map": {"batched": True, "remove_columns": ["text", "n"]}},
+    {"function": "packed", "map": {"batched": True, "num_proc": 2, "remove_columns": ["text", "n"]}},
+    {"function": "numbered", "map": {"batched": True, "with_indices": True}},
+    {"function": "place", "map": {"with_indices": True, "num_proc": 2}},
+    {"function": "plain", "map": {"input_columns": "n"}, "select": True},
+    {"function": "place", "map": {"input_columns": ["n"], "remove_columns": "text", "with_indices": True}},
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call['function']} {call.get('map', '')}")
+def test_what_comes_out_is_what_datasets_makes_and_is_made_once(jobs: Node, call: dict[str, Any]) -> None:
+    uncached = jobs.run(off=True, **call)
+    first, second = jobs.run(**call), jobs.run(**call)
+    assert seen(first) == seen(second) == seen(uncached)
+    assert first["made"] > 0 and second["made"] == 0 and second["reused"] >= first["made"]
+    assert not first["said"] and not second["said"]
+
+
+def test_how_the_work_is_done_is_no_part_of_it(jobs: Node, tmp_path: Path) -> None:
+    first = jobs.run(function="one")
+    again = jobs.run(function="one", map={"num_proc": 2, "desc": "rows"}, from_disk=str(tmp_path / "saved"))
+    assert again["digests"] == first["digests"] and again["made"] == 0
+    first = jobs.run(function="lengths", map={"batched": True})
+    again = jobs.run(
+        function="lengths", map={"batched": True, "writer_batch_size": 10, "keep_in_memory": True}
+    )
+    assert seen(again) == seen(first) and again["made"] == 0
+
+
+@pytest.mark.parametrize("function", ["lengths", "packed"])
+def test_rows_appended_recompute_only_the_tail(jobs: Node, function: str) -> None:
+    options = (
+        {"batched": True, "remove_columns": ["text", "n"]} if function == "packed" else {"batched": True}
+    )
+    first = jobs.run(function=function, map=options, rows=6000)
+    grown = jobs.run(function=function, map=options, rows=7000)
+    assert first["made"] >= 5 and 1 <= grown["made"] <= 2
+    assert seen(grown) == seen(jobs.run(off=True, function=function, map=options, rows=7000))
+
+
+def test_an_edited_helper_is_seen(jobs: Node) -> None:
+    call: dict[str, Any] = {"function": "lengths", "map": {"batched": True}}
+    first = jobs.run(**call)
+    for old, new in (("SCALE = 3", "SCALE = 4"), ("len(text) * SCALE", "len(text) + SCALE")):
+        jobs.write(helper=HELPER.replace(old, new))
+        edited = jobs.run(**call)
+        assert edited["made"] == first["made"] and edited["digests"] != first["digests"]
+        assert seen(edited) == seen(jobs.run(off=True, **call))
+    jobs.write(helper="# A comment moves every line.\n" + HELPER)
+    assert jobs.run(**call)["made"] == 0
+
+
+def test_a_changed_argument_is_seen(jobs: Node) -> None:
+    call: dict[str, Any] = {"function": "lengths", "map": {"batched": True}}
+    first = jobs.run(**call)
+    changed = jobs.run(function="lengths", map={"batched": True, "fn_kwargs": {"more": 1}})
+    assert changed["made"] == first["made"] and changed["digests"] != first["digests"]
+    assert jobs.run(**call)["made"] == 0
+
+
+@pytest.mark.parametrize("function", ["noisy", "shaken"])
+def test_random_rows_are_never_frozen(jobs: Node, function: str) -> None:
+    results = [jobs.run(function=function, seed=seed) for seed in (1, 2, 1)]
+    assert results[0]["digests"] != results[1]["digests"]
+    for seed, result in zip((1, 2, 1), results, strict=True):
+        assert seen(result) == seen(jobs.run(off=True, function=function, seed=seed))
+        assert result["made"] == 0 and len(result["said"].splitlines()) == 1 and "R20" in result["said"]
+
+
+def test_what_changes_as_it_runs_is_never_stored(jobs: Node) -> None:
+    uncached = jobs.run(off=True, function="counted", map={"batched": True})
+    for _ in range(2):
+        result = jobs.run(function="counted", map={"batched": True})
+        assert seen(result) == seen(uncached) and result["made"] == 0
+        assert "change while they run" in result["said"]
+
+
+def test_a_large_result_does_not_hold_the_daemons_memory(jobs: Node) -> None:
+    mapped, filed = (jobs.run(function="one", mapped=size) for size in (1 << 30, 1 << 17))
+    assert seen(mapped) == seen(filed) and (mapped["files"], filed["files"]) == (0, 1)
+
+
+def test_jobs_that_start_together_make_each_chunk_once(jobs: Node) -> None:
+    before = jobs.counts()
+    processes = [jobs.start(function="one", rows=8000) for _ in range(3)]
+    results = [jobs.finish(process) for process in processes]
+    assert all(seen(result) == seen(results[0]) for result in results)
+    assert jobs.counts()["made"] - before["made"] == 8
+
+
+def test_a_function_called_for_what_else_it_does_is_called(jobs: Node) -> None:
+    for _ in range(2):
+        process = jobs.start(function="said", rows=2500)
+        out, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert {f"row {i}" for i in range(2500)} <= set(out.splitlines())
+
+
+def test_an_error_is_the_functions_own(jobs: Node) -> None:
+    process = jobs.start(function="broken", map={"batched": True})
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1 and 'KeyError: "the user\'s own"' in said
+
+
+def test_without_a_daemon_datasets_does_it(jobs: Node) -> None:
+    jobs.daemon.stop()
+    result = jobs.finish(jobs.start(function="lengths", map={"batched": True, "num_proc": 2}))
+    assert result["rows"] == 4500 and "computing locally" in result["said"]
+
+
+PICTURES = """
+import hashlib, json, sys
+import datasets
+import prebake.hf
+
+datasets.disable_progress_bars()
+files = json.loads(sys.argv[1])["files"]
+ds = datasets.Dataset.from_dict({"image": files}).cast_column("image", datasets.Image())
+out = prebake.hf.map(ds, lambda row: {"mean": sum(row["image"].tobytes())}, remove_columns="image")
+print(json.dumps({"means": out["mean"][:]}))
+"""
+
+
+def test_an_edited_picture_behind_a_row_is_seen(node: Node, tmp_path: Path) -> None:
+    from PIL import Image
+
+    files = [tmp_path / f"{i}.png" for i in range(3)]
+    for i, file in enumerate(files):
+        Image.new("L", (8, 8), i).save(file)
+        settle(file)
+    node.write(main=PICTURES)
+    names = [str(file) for file in files]
+    assert node.run(files=names)["means"] == [0, 64, 128]
+    assert node.run(files=names)["made"] == 0
+    Image.new("L", (8, 8), 9).save(files[1])
+    settle(files[1])
+    edited = node.run(files=names)
+    assert edited["means"] == [0, 576, 128] and edited["made"] == 1

@@ -1,0 +1,171 @@
+"""Values of one function, known by a digest each: what shims make of a framework's chunks and shards."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from prebake import graph, snapshot
+from prebake.code import Identity, identify
+from prebake.errors import Code, Refused, warn_once
+from prebake.fill import Fill, nothing_ahead, unseen
+
+
+class Input(NamedTuple):
+    """What a value is made from: a digest, a name for people, and the files that are read."""
+
+    digest: bytes
+    name: str
+    paths: Sequence[str] = ()
+
+
+#: Inputs described at once where it is not known how many there are.
+BLOCK = 64
+
+
+def in_turn(
+    step: Callable[..., Any],
+    describe: Callable[[int], Input],
+    begin: Callable[[int], Iterator[Any]],
+    take: Callable[[Iterator[Any]], Any],
+) -> Iterator[Any]:
+    """Values of `Entries` from the first on, without end; each is the next that is taken from one source.
+
+    `begin` opens the source where value i begins. It is begun anew after values that were there already, and
+    if a file was edited since: what it read before must not be stored as made of the file's new content.
+    """
+    resumed = _Resumed(begin, take)
+    for first in itertools.count(0, BLOCK):
+        inputs = [describe(i) for i in range(first, first + BLOCK)]
+        entries = Entries(
+            step,
+            inputs,
+            lambda i, first=first, inputs=inputs: resumed.take(first + i, inputs[i].paths),
+            in_turn=True,
+        )
+        for i in range(BLOCK):
+            yield entries.get(i)
+
+
+class _Resumed:
+    """A source, and what comes next of it."""
+
+    def __init__(self, begin: Callable[[int], Iterator[Any]], take: Callable[[Iterator[Any]], Any]) -> None:
+        self._begin = begin
+        self._take = take
+        self._source: Iterator[Any] = iter(())
+        self._next = -1
+        self._stats: list[Any] = []
+
+    def take(self, i: int, paths: Sequence[str]) -> Any:
+        stats = [_stat(path) for path in paths]
+        if i != self._next or stats != self._stats:
+            self._source, self._stats = self._begin(i), stats
+        # After an error it is nowhere.
+        self._next = -1
+        value = self._take(self._source)
+        self._next = i + 1
+        return value
+
+
+def _generators() -> list[Any]:
+    """The states of the process's own random generators."""
+    states: list[Any] = [random.getstate()]
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        name, keys, *rest = numpy.random.get_state()
+        states += [name, keys.tobytes(), rest]
+    if torch is not None:
+        states.append(torch.get_rng_state().numpy().tobytes())
+    return states
+
+
+def _stat(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+class Entries:
+    """The values of `step` over `inputs`; `compute(i)` makes the one of input i.
+
+    `step` is what the values are known by: a function, or a partial of one with parameters. Raises `Refused`
+    if that cannot be known. With `in_turn` no value is made before those that stand before it.
+    """
+
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        inputs: Sequence[Input],
+        compute: Callable[[int], Any],
+        in_turn: bool = False,
+    ) -> None:
+        self._step = step
+        self._in_turn = in_turn
+        self._inputs = inputs
+        self._known: Identity = identify(step)
+        self._held = snapshot.take([step])
+        self._compute = compute
+        #: Whether making a value drew random numbers.
+        self._drew = False
+        self._fill = Fill(self._open, self._make, len(inputs), self._unchanged)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def get(self, i: int) -> Any:
+        """Value i: read, waited for, or computed here."""
+        ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._fill.seen)
+        return self._fill.many([i], ahead)[0]
+
+    def is_stored(self, i: int) -> bool:
+        """Whether value i can be read by other processes, as far as this one knows."""
+        items = self._fill.items()
+        return items is not None and not items.missing([i])
+
+    def stats(self) -> dict[str, int]:
+        """Values by outcome (computed, reused, followed, bypassed), as this process saw them."""
+        return self._fill.stats()
+
+    def _make(self, i: int) -> Any:
+        before = _generators()
+        value = self._compute(i)
+        # By name it may be anything's; that it drew makes it random, even if what came out is fixed.
+        self._drew = self._drew or _generators() != before
+        return value
+
+    def _open(self, job: Any) -> Any:
+        if self._drew:
+            raise Refused(Code.RANDOM, "it draws random numbers as it runs, so that nothing can be shared")
+        # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
+        self._held, self._known = snapshot.take([self._step]), identify(self._step)
+        collection = job.plan(graph.of_call(self._step))
+        if collection.bypass:
+            warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
+            return None
+        items = collection.named(os.sep, [(each.digest, each.name) for each in self._inputs])
+        for i, each in enumerate(self._inputs):
+            if each.paths:
+                items.set_reads(i, list(each.paths))
+        return items
+
+    def _unchanged(self, closely: bool) -> bool:
+        if self._drew:
+            return False
+        held = snapshot.take([self._step])
+        if not closely and snapshot.same(held, self._held):
+            return True
+        try:
+            unchanged = identify(self._step) == self._known
+        except Exception:
+            # It cannot be known any more; opening the collection anew says why.
+            return False
+        if unchanged:
+            self._held = held
+        return unchanged

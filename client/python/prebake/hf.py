@@ -1,0 +1,424 @@
+"""Hugging Face `datasets`: `prebake.hf.map(ds, function, ...)` in place of `ds.map(function, ...)`.
+
+The rows are cut into chunks of whole batches, and each chunk's result is an entry: an Arrow stream, known by
+the function (what it does and holds), the arguments that matter, and the rows' content. So rows appended
+recompute only the tail, and an edit to an imported helper is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from prebake import _job
+from prebake._entries import Entries, Input
+from prebake.code import identify
+from prebake.encoder import digest
+from prebake.errors import Code, Refused, not_cached
+
+CONTEXT = "prebake 2026 hf chunk v1"
+#: Batches are taken together until their rows have so many bytes: an entry costs about a millisecond.
+CHUNK_BYTES_MIN = 64 << 10
+#: Rows of a chunk when the function sees one row at a time; as many as `datasets` infers types from.
+ROWS = 1000
+#: Results up to this size stay mapped from shared memory; larger ones are copied to a file, since what is
+#: mapped cannot leave the daemon's memory.
+MAPPED_BYTES_MAX = 256 << 20
+#: Arguments of `Dataset.map` that say how the work is done, not what comes out.
+EXECUTION_ONLY = frozenset(
+    [
+        "cache_file_name",
+        "desc",
+        "function",
+        "keep_in_memory",
+        "load_from_cache_file",
+        "new_fingerprint",
+        "num_proc",
+        "self",
+        "suffix_template",
+    ]
+)
+
+Arguments = dict[str, Any]
+
+
+def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
+    """`ds.map(function, **kwargs)`, computed once for all jobs on the node.
+
+    `ds` is a `Dataset` or a `DatasetDict`. The function must read no files but those of image and audio
+    columns. What cannot be shared is left to `ds.map`, and a warning says why, once.
+    """
+    import datasets
+
+    if isinstance(ds, dict):
+        return type(ds)({name: map(each, function, **kwargs) for name, each in ds.items()})
+    if _job.native() is None or _job.connection() is None:
+        return ds.map(function, **kwargs)
+    try:
+        if not isinstance(ds, datasets.Dataset):
+            raise Refused(Code.DATASET, f"hf.map does not know a {type(ds).__qualname__}")
+        job = _Map(ds, function, kwargs)
+    except Exception as error:
+        not_cached(error)
+        return ds.map(function, **kwargs)
+    try:
+        with _no_bars():
+            return job.result()
+    except _NotByChunk:
+        return ds.map(function, **kwargs)
+    except Refused as error:
+        not_cached(error)
+        return ds.map(function, **kwargs)
+
+
+class _Chunk(NamedTuple):
+    """Rows of a data set, from and to, and what is in them."""
+
+    start: int
+    end: int
+    content: bytes
+
+
+class _Map:
+    """One call of `Dataset.map`. Raises `Refused` when made if it cannot be shared."""
+
+    def __init__(self, ds: Any, function: Callable[..., Any], kwargs: Arguments) -> None:
+        bound = inspect.signature(type(ds).map).bind(ds, function, **kwargs)
+        bound.apply_defaults()
+        self.ds, self.function, self.kwargs = ds, function, kwargs
+        self.arguments = dict(bound.arguments)
+        self.workers: int = self.arguments["num_proc"] or 1
+        self._refuse_unknowable()
+        self.step = functools.partial(function, **{"datasets.map": self._semantics()})
+        self.identity = identify(self.step, getattr(function, "__qualname__", "function")).digest
+        self.sequences = [_Sequence(self, start, end) for start, end in self._shards()]
+
+    def _refuse_unknowable(self) -> None:
+        arguments = self.arguments
+        if not callable(self.function) or inspect.iscoroutinefunction(self.function):
+            raise Refused(Code.OPAQUE, "hf.map shares plain functions only")
+        if arguments["with_rank"]:
+            raise Refused(Code.DATASET, "with_rank makes rows depend on the number of processes")
+        if arguments["cache_file_name"]:
+            raise Refused(Code.DATASET, "cache_file_name= names a cache of the caller's own")
+        if self.ds.list_indexes():
+            raise Refused(Code.OPAQUE, "the data set holds search indexes, which no entry does")
+        if not len(self.ds):
+            raise Refused(Code.DATASET, "the data set has no rows")
+
+    def _semantics(self) -> Arguments:
+        """What of the call decides what comes out of a chunk, besides its rows."""
+        import datasets
+        import pyarrow
+
+        own = {name: value for name, value in self.arguments.items() if name not in EXECUTION_ONLY}
+        # Batches are written as they come; rows are gathered, and their types inferred, this many at a time.
+        if own["batched"]:
+            del own["writer_batch_size"]
+        else:
+            del own["batch_size"], own["drop_last_batch"]
+        if own["features"] is not None:
+            own["features"] = own["features"].to_dict()
+        own["input"] = {"features": self.ds.features.to_dict(), "format": _format(self.ds)}
+        own["versions"] = [datasets.__version__, pyarrow.__version__]
+        return own
+
+    def result(self) -> Any:
+        """The mapped data set. Raises `_NotByChunk` if it has to be left to `ds.map`."""
+        import datasets
+
+        sequences = self.sequences
+        if self.workers > 1:
+            self._fill()
+        parts = [_dataset(self.ds, each.tables(), each.fingerprint) for each in sequences]
+        result = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
+        names = b"".join(bytes.fromhex(sequence.fingerprint) for sequence in sequences)
+        return _formatted(self.ds, result, self.arguments["new_fingerprint"] or digest(CONTEXT, names).hex())
+
+    def _shards(self) -> Iterator[tuple[int, int]]:
+        """Rows that are batched on their own: with several processes each begins its batches anew."""
+        rows = len(self.ds)
+        count = min(self.workers, rows) if self.arguments["batched"] else 1
+        each, more = divmod(rows, count)
+        for i in range(count):
+            start = each * i + min(i, more)
+            yield start, start + each + (i < more)
+
+    def _fill(self) -> None:
+        """Makes what is missing in `num_proc` processes, as `ds.map` would."""
+        import multiprocess
+
+        global _tasks
+        # Of single rows the first chunk tells the types of all; shards of batches have their own.
+        if len(self.sequences) == 1:
+            self.sequences[0].head()
+            tasks = [(self.sequences[0], i, self.workers) for i in range(self.workers)]
+        else:
+            tasks = [(sequence, 0, 1) for sequence in self.sequences]
+        _tasks = tasks
+        try:
+            with multiprocess.get_context("fork").Pool(self.workers) as pool:
+                made = pool.map(_fill_part, range(len(tasks)), 1)
+        finally:
+            _tasks = []
+        for (sequence, _, _), more in zip(tasks, made, strict=True):
+            sequence.own |= more
+
+    def run(self, rows: Any, offset: int, features: Any) -> Any:
+        """The rows mapped; `offset` is the place of the first."""
+        arguments = {
+            **self.kwargs,
+            "num_proc": None,
+            "keep_in_memory": True,
+            "load_from_cache_file": False,
+            "new_fingerprint": "chunk",
+            "features": features,
+            "drop_last_batch": False,
+        }
+        function = self.function
+        if offset and self.arguments["with_indices"]:
+            columns = self.arguments["input_columns"]
+            count = 1 if columns is None or isinstance(columns, str) else len(columns)
+            function = functools.partial(_moved, self.function, count, offset)
+        return rows.map(function, **arguments)
+
+
+def _moved(function: Callable[..., Any], place: int, offset: int, *args: Any, **kwargs: Any) -> Any:
+    """Calls a function with the indices at `place` of its arguments counted from `offset`."""
+    indices = args[place]
+    moved = [i + offset for i in indices] if isinstance(indices, list) else indices + offset
+    return function(*args[:place], moved, *args[place + 1 :], **kwargs)
+
+
+class _Sequence:
+    """Rows whose batches follow each other. The first chunk decides the types of all, as in one `ds.map`."""
+
+    def __init__(self, call: _Map, start: int, end: int) -> None:
+        self.call = call
+        arguments = call.arguments
+        size = arguments["batch_size"] if arguments["batched"] else arguments["writer_batch_size"] or ROWS
+        self.size = size if size and size > 0 else end - start
+        if arguments["batched"] and arguments["drop_last_batch"]:
+            end = start + (end - start) // self.size * self.size
+        self.chunks = list(self._chunks(start, end))
+        if not self.chunks:
+            raise Refused(Code.DATASET, "the data set has no whole batch")
+        self.fingerprint = digest(CONTEXT, call.identity + b"".join(c.content for c in self.chunks)).hex()
+        #: Streams at hand: the first, and those that could not be stored by the processes that made them.
+        self.own: dict[int, Any] = {}
+        self._rest: Entries | None = None
+
+    def _chunks(self, start: int, end: int) -> Iterator[_Chunk]:
+        """Cut by what the rows before hold, so that rows appended leave the first chunks as they are."""
+        table = self.call.ds.with_format("arrow")
+        first, contents, length = start, b"", 0
+        for at in range(start, end, self.size):
+            after = min(end, at + self.size)
+            content = _stream(table[at:after])
+            contents += digest(CONTEXT, content.to_pybytes())
+            length += content.size
+            if length >= CHUNK_BYTES_MIN or after == end:
+                where = str(first).encode() if self.call.arguments["with_indices"] else b""
+                yield _Chunk(first, after, digest(CONTEXT, contents + where))
+                first, contents, length = after, b"", 0
+
+    def _rows(self, chunk: _Chunk) -> Any:
+        return self.call.ds.select(range(chunk.start, chunk.end))
+
+    def _input(self, chunk: _Chunk, types: bytes) -> Input:
+        content = digest(CONTEXT, chunk.content + types)
+        return Input(content, f"rows {chunk.start}..{chunk.end}", _files(self._rows(chunk)))
+
+    def _made(self, chunk: _Chunk, features: Any) -> Any:
+        import numpy
+
+        made = self.call.run(self._rows(chunk), chunk.start, features)
+        if made._fingerprint != "chunk":
+            raise _NotByChunk
+        return numpy.frombuffer(_stream(made.data.table), numpy.uint8)
+
+    @functools.cached_property
+    def _first(self) -> Entries:
+        features = self.call.arguments["features"]
+        chunk = self.chunks[0]
+        return Entries(self.call.step, [self._input(chunk, b"")], lambda _: self._made(chunk, features))
+
+    def head(self) -> Any:
+        """The first chunk's table."""
+        if 0 not in self.own:
+            self.own[0] = self._first.get(0)
+        table = _table(self.own[0])
+        if not table.num_rows:
+            # It does not tell the types of the others.
+            raise _NotByChunk
+        return table
+
+    def rest(self, head: Any) -> Entries:
+        """The other chunks, written as what the first one's types say."""
+        if self._rest is None:
+            types = digest(CONTEXT, head.schema.serialize().to_pybytes())
+            features = self.call.arguments["features"] or _features(head)
+            chunks = self.chunks[1:]
+            self._rest = Entries(
+                self.call.step,
+                [self._input(chunk, types) for chunk in chunks],
+                lambda i: self._made(chunks[i], features),
+            )
+        return self._rest
+
+    def tables(self) -> Iterator[Any]:
+        """The chunks' tables in turn."""
+        head = self.head()
+        yield head
+        rest = self.rest(head)
+        for i in range(len(rest)):
+            yield _table(self.own[i + 1] if i + 1 in self.own else rest.get(i))
+
+    def fill(self, part: int, parts: int) -> dict[int, Any]:
+        """Makes every so many-th chunk; returns the streams of those that could not be stored."""
+        rest = self.rest(self.head())
+        own = {} if part or self._first.is_stored(0) else {0: self.own[0]}
+        for i in range(part, len(rest), parts):
+            stream = rest.get(i)
+            if not rest.is_stored(i):
+                own[i + 1] = stream
+        return own
+
+
+class _NotByChunk(Exception):
+    """The function returned None or no rows, so that one chunk does not tell what the whole looks like."""
+
+
+#: What a pool's processes take over from the one that forks them.
+_tasks: list[tuple[_Sequence, int, int]] = []
+
+
+def _fill_part(place: int) -> dict[int, Any]:
+    sequence, part, parts = _tasks[place]
+    try:
+        return sequence.fill(part, parts)
+    except _NotByChunk:
+        return {}
+
+
+def _stream(table: Any) -> Any:
+    """A table as an Arrow stream whose bytes depend on what it holds, not on how that was cut."""
+    import pyarrow
+
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue()
+
+
+def _table(stream: Any) -> Any:
+    """The table of a stream, in the stream's own memory."""
+    import pyarrow
+
+    return pyarrow.ipc.open_stream(pyarrow.py_buffer(stream)).read_all()
+
+
+def _features(table: Any) -> Any:
+    import datasets
+
+    return datasets.Features.from_arrow_schema(table.schema)
+
+
+def _files(rows: Any) -> list[str]:
+    """Files that formatting the rows reads: of images, audio and the like that are kept by path."""
+    found = []
+    for name, feature in rows.features.items():
+        if not _decodes(feature):
+            continue
+        if not hasattr(feature, "decode"):
+            raise Refused(Code.UNDECLARED, f"column {name} holds files inside other values")
+        for value in rows.with_format("arrow")[name].to_pylist():
+            path = None if value is None or value.get("bytes") is not None else value.get("path")
+            if path is not None and "://" in path:
+                raise Refused(Code.NETWORK, f"column {name} is read from {path}")
+            found += [path] if path is not None else []
+    return found
+
+
+def _decodes(feature: Any) -> bool:
+    """Whether reading a column means to open what it names."""
+    from datasets.features.features import require_decoding
+
+    return require_decoding(feature)
+
+
+def _format(ds: Any) -> Arguments:
+    return {**ds.format, "columns": sorted(ds.format["columns"])}
+
+
+def _dataset(ds: Any, tables: Iterator[Any], fingerprint: str) -> Any:
+    """The tables one after the other as a data set that describes itself as `ds` does."""
+    import datasets
+    import pyarrow
+    from datasets.table import InMemoryTable
+
+    held: list[Any] = []
+    length = 0
+    for table in tables:
+        held.append(table)
+        length += table.nbytes
+        if length > MAPPED_BYTES_MAX:
+            return _from_file(ds, itertools.chain(held, tables), fingerprint)
+    whole = pyarrow.concat_tables(held)
+    info = ds.info.copy()
+    info.features = _features(whole)
+    return datasets.Dataset(InMemoryTable(whole), info=info, split=ds.split, fingerprint=fingerprint)
+
+
+def _from_file(ds: Any, tables: Iterator[Any], fingerprint: str) -> Any:
+    import tempfile
+
+    import datasets
+    import pyarrow
+    from datasets.fingerprint import get_temporary_cache_files_directory
+
+    first = next(tables)
+    folder = get_temporary_cache_files_directory()
+    with (
+        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".arrow", delete=False) as file,
+        pyarrow.ipc.new_stream(file, first.schema) as writer,
+    ):
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
+    info = ds.info.copy()
+    info.features = _features(first)
+    result = datasets.Dataset.from_file(file.name, info=info, split=ds.split)
+    result._fingerprint = fingerprint
+    return result
+
+
+def _formatted(ds: Any, result: Any, fingerprint: str) -> Any:
+    """The format of `ds` for what came of it, as `Dataset.map` hands it on."""
+    form = ds.format
+    hidden = set(ds.column_names) - set(form["columns"])
+    columns = sorted(set(result.column_names) - hidden) if hidden else None
+    result.set_format(form["type"], columns, form["output_all_columns"], **form["format_kwargs"])
+    result._fingerprint = fingerprint
+    return result
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """One progress bar for each chunk tells nothing."""
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    if are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
+
+
+__all__: Sequence[str] = ["map"]
