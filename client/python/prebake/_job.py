@@ -110,11 +110,11 @@ def failed(error: Exception) -> None:
     _warn(error)
 
 
-def refused(code: str, reason: str) -> None:
+def refused(code: str, reason: str, location: str = "") -> None:
     """Tells the daemon, if there is one, of something that is not cached."""
     current = _current
     if current is not None and current.pid == os.getpid():
-        current.job.refused(code, reason)
+        current.job.refused(code, reason, location)
 
 
 def _warn(error: Exception) -> None:

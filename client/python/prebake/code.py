@@ -31,6 +31,8 @@ class Identity(NamedTuple):
     digest: bytes
     packages: dict[str, str]
     leaves: list[Leaf] = []  # noqa: RUF012
+    #: Files whose content is a part of it.
+    files: tuple[str, ...] = ()
 
 
 def fingerprint(value: Any) -> str:
@@ -76,4 +78,4 @@ def _identify(value: Any, name: str) -> Identity:
     if len(encoder.leaves) >= LEAVES_MAX:
         # One leaf stands for the rest.
         encoder.leaves[-1] = Leaf("...", "argument", whole[:LEAF_DIGEST_BYTES])
-    return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves)
+    return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves, tuple(encoder.files))

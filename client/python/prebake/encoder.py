@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -133,6 +134,9 @@ class Encoder:
     def file(self, path: str) -> None:
         """A file that code reads by a name written in it: its content counts."""
         if path not in self.files:
+            if os.path.exists(path) and not os.path.isfile(path):
+                code = Code.RANDOM if path in SYSTEM_RANDOM else Code.UNDECLARED
+                raise self.refuse(code, f"reads {path}, which is no file")
             self.files[path] = content(path)
 
     def value(self, value: Any) -> None:
@@ -252,6 +256,10 @@ class Encoder:
         self.text("installed", owner.name, owner.version, module, qualname)
 
 
+#: What the system draws random numbers from.
+SYSTEM_RANDOM = frozenset({"/dev/random", "/dev/urandom"})
+
+
 class Pending(NamedTuple):
     """A method that would be refused if anything called it."""
 
@@ -261,9 +269,11 @@ class Pending(NamedTuple):
 
 
 def content(path: str) -> bytes | None:
-    """Digest of a file's content; None if it cannot be read."""
+    """Digest of a file's content; None if it cannot be read. Devices and pipes may have no end."""
     module = native()
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
         if module is not None:
             return module.hash_file(path)
         with open(path, "rb") as file:

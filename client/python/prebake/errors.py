@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import warnings
 
 
@@ -74,6 +75,18 @@ def not_cached(error: Exception) -> None:
         _job.refused(error.code, error.reason)
     why = f"{error.code} {error}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
     warn_once(f"refused {why}", f"not cached: {why}")
+
+
+def where(error: BaseException) -> str:
+    """The innermost line of the user's that an error came through: `train.py:41`."""
+    found, own = "", os.path.dirname(__file__)
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((own, "<")):
+            found = f"{os.path.basename(file)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
 
 
 _said: set[str] = set()

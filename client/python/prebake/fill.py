@@ -14,7 +14,7 @@ from typing import Any
 
 from prebake import _job, tripwire, values
 from prebake.again import Again, Tripped
-from prebake.errors import Refused, not_cached, warn_once
+from prebake.errors import Refused, not_cached, warn_once, where
 
 #: Time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
 #: for. Wall time, since they wait for reading too.
@@ -66,9 +66,9 @@ class Fill:
     may return None to say that nothing is to be cached. `compute` makes item i. Items are numbered from 0 to
     `count`. `unchanged` says whether `compute` still is what the items were opened as; if asked closely, at
     any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
-    of item i may be stored, or raises `Refused` if nothing of the collection may. `culprit(i)` says what draws
-    random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went into
-    it before.
+    of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
+    random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
+    into it before.
     """
 
     def __init__(
@@ -322,7 +322,7 @@ class Fill:
             tripwire.restore(before)
             raise
         except Exception as error:
-            _job.refused("M18", f"item {i}: {type(error).__name__}: {error}")
+            _job.refused("M18", f"item {i}: {type(error).__name__}: {error}".rstrip(": "), where(error))
             if wanted:
                 raise
             # It raises again when its turn comes.

@@ -21,8 +21,6 @@ from prebake.marks import Pure
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
-#: Whether operators carry their named parts. Off until the daemon's graph message has a field for them.
-LEAVES = True
 #: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
 TEXT_MAX = 200
 LIST_MAX = 16
@@ -93,7 +91,7 @@ def _operator(identifier: str, transform: Callable[..., Any], identity: Identity
         "codeDigest": base64.b64encode(identity.digest).decode(),
         "determinism": {"deterministic": True},
         "location": _location(transform),
-        **(_leaves(identity) if LEAVES else {}),
+        **_leaves(identity),
     }
 
 

@@ -19,7 +19,8 @@ from prebake.fill import Fill, nothing_ahead
 #: An item that costs less is computed again as fast as it is looked up twice.
 COST_NS_MIN = 1_000_000
 #: What is left to do after the cut, of the whole: the first cut with so little. Later ones would share with
-#: fewer pipelines, and earlier ones leave more to do again. If there is none, the first that leaves less than half.
+#: fewer pipelines, and earlier ones leave more to do again. If there is none, the first that leaves less than
+#: half.
 REST_GOOD, REST_MAX = 0.1, 0.5
 #: Bytes of an element at the cut, in those at the end. More would cost more than it is likely to save.
 BYTES_MAX = 4.0

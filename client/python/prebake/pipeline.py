@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +15,13 @@ from prebake.discovery import Discovery, as_read, check
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill
 from prebake.middle import Middle, Stopwatch
-from prebake.reads import Recorder
+from prebake.reads import Record, Recorder
 from prebake.source import Source, Step
 from prebake.verdict import verdict
+
+#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
+#: of the clock that stamps files.
+SETTLED_NS = 20_000_000
 
 
 class Described(NamedTuple):
@@ -23,6 +29,10 @@ class Described(NamedTuple):
 
     loading: list[Identity]
     steps: list[Identity]
+
+    def files(self) -> set[str]:
+        """Files whose content is a part of it."""
+        return {os.path.abspath(path) for each in [*self.loading, *self.steps] for path in each.files}
 
 
 class Pipeline:
@@ -46,6 +56,7 @@ class Pipeline:
         self._known: Described | None = None
         #: What that held when it was last seen to be so.
         self._held = self._snapshot()
+        self._described_ns = 0
         #: Files of each item, where the source has to be told.
         self._reads: dict[int, list[str]] = {}
         count = self.source.count
@@ -223,6 +234,7 @@ class Pipeline:
             return None
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
+        self._described_ns = time.time_ns()
         held, known = self._snapshot(), self._describe()
         self._held, self._known = held, known
         collection = job.plan(self._graph(self.cut))
@@ -301,7 +313,7 @@ class Pipeline:
         return (0, 0) if fresh is None else (fresh.cpu_ns, fresh.io_ns)
 
     def _spent(self, i: int) -> tuple[int, int]:
-        """What it took to get to where `_compute` begins: up to the middle cut, what that takes on average."""
+        """What it took to get to where `_compute` begins; up to the middle cut, on average."""
         if self._middle.cut is None:
             return self._fresh_cost(i)
         return int(self._middle.fill.cost_ns), 0
@@ -327,12 +339,21 @@ class Pipeline:
             self._middle.undecided = False
         return value
 
+    def _described_files(self, record: Record) -> list[str]:
+        """Files that were read and are a part of the description, as they were when it was made."""
+        if self._known is None:
+            return []
+        known, since = self._known.files(), self._described_ns - SETTLED_NS
+        return [
+            path for path, stat in record.stats.items() if os.path.abspath(path) in known and stat[4] < since
+        ]
+
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored: it read what it is known to, as that is now."""
         reads = self.source.reads(i) if self.source.floor else self._reads.get(i)
         if reads is None:
             return False
-        check(self._record.last, reads, f"item {i}")
+        check(self._record.last, [*reads, *self._described_files(self._record.last)], f"item {i}")
         fresh = self._discovery.fresh.get(i)
         if fresh is not None and not as_read(fresh.record, items.stats_of(i)):
             return False

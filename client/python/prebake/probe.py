@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     reason: str
     #: What those steps open, for each item. Nothing may be there: that was read then.
     reads: dict[int, list[str]]
-    #: Files that were opened when the steps were loaded: what was made of them is held by modules or the steps.
+    #: Files that were opened when the steps were loaded: modules or the steps hold what was made of them.
     loaded: list[str]
     #: Files that were opened for the first item only, and kept: each is every item's input.
     shared: list[str]
@@ -280,9 +280,7 @@ def _judged(
         if fault is not None:
             code, reason = fault[0], f"step {j} ({_name(step)}) {fault[1]}"
             break
-        if until == j and all(
-            _digest_at(report, p, i, j) and mine[j] for p in (0, 1) for i, mine in expected.items()
-        ):
+        if all(_digest_at(report, p, i, j) and mine[j] for p in (0, 1) for i, mine in expected.items()):
             until = j + 1
     if code is None and until < len(steps):
         code, reason = Code.VALUE, f"what step {until} ({_name(steps[until])}) yields cannot be compared"

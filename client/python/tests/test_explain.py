@@ -289,11 +289,11 @@ def test_evicted(place: Place) -> None:
 def test_a_corrupt_entry(place: Place) -> None:
     place.run()
     place.daemon.stop()
-    (segment,) = place.daemon.folder.rglob("*.arrow")
-    content = bytearray(segment.read_bytes())
-    # The first of the values.
-    content[8192] ^= 0xFF
-    segment.write_bytes(content)
+    for segment in place.daemon.folder.rglob("*.arrow"):
+        content = bytearray(segment.read_bytes())
+        # The first of the values.
+        content[8192] ^= 0xFF
+        segment.write_bytes(content)
     place.daemon.start()
     place.run()
     code, reason = verdict(place.explain())
@@ -305,9 +305,8 @@ FAILING = MAIN.replace("return helper", 'assert b"b" not in file.read(); return 
     "        dataset[i]\n",
     """        try:
             dataset[i]
-        except AssertionError as error:
-            job = prebake._job.connection().job
-            job.refused("M18", f"item {i}: {type(error).__name__}", "main.py:15")
+        except AssertionError:
+            pass
 """,
 )
 

@@ -123,9 +123,7 @@ def test_values_are_shown_short_or_not_at_all() -> None:
     assert len(leaves.shown(["x" * 100] * 30)) == leaves.SHOWN_MAX
 
 
-def test_operators_carry_them_once_the_message_has_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "leaves" not in json.loads(graph.of_call(helper))["operators"][1]
-    monkeypatch.setattr(graph, "LEAVES", True)
+def test_operators_carry_them() -> None:
     operator = json.loads(graph.of_call(helper))["operators"][1]
     width = next(leaf for leaf in operator["leaves"] if leaf["path"] == "-> WIDTH")
     assert (width["kind"], width["shown"], width["location"]) == ("global", "3", "")
