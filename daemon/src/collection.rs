@@ -375,7 +375,11 @@ impl Collection {
     /// Whether a shim keeps in it what it found out about a pipeline, rather than what that yields: nothing that a user
     /// wrote, and nothing to explain.
     pub fn is_bookkeeping(&self) -> bool {
-        let output = self.graph.operators().iter().find(|o| o.id == self.graph.output());
+        let output = self
+            .graph
+            .operators()
+            .iter()
+            .find(|o| o.id == self.graph.output());
         output.is_some_and(|o| o.name.starts_with("prebake."))
     }
 

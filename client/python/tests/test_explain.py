@@ -315,7 +315,7 @@ def test_a_failed_fill(place: Place) -> None:
     place.run(FAILING)
     found = place.explain()
     assert verdict(found) == ("M18", "item 1: AssertionError")
-    assert (found["title"], found["location"]) == ("fill failed", "main.py:15")
+    assert (found["title"], found["location"]) == ("fill failed", "main.py:14")
     assert [cause["code"] for cause in found["causes"]] == ["M18", "M10"]
 
 

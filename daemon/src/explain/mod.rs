@@ -43,7 +43,8 @@ pub fn explain(cache: &Cache, domain: &Domain, target: &str) -> Vec<v1::Explanat
     let mut chosen = target.choose(subjects);
     if chosen.is_empty() {
         let all = cache.catalog.all().into_iter().rev();
-        let known = all.filter(|c| c.domain == *domain && !c.is_bookkeeping() && (c.cost().1 > 0 || !c.is_empty()));
+        let known =
+            all.filter(|c| c.domain == *domain && !c.is_bookkeeping() && (c.cost().1 > 0 || !c.is_empty()));
         chosen = target.choose(known.map(Subject::Reused).collect());
     }
     chosen.truncate(EXPLANATIONS_MAX);
