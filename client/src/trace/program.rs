@@ -84,7 +84,7 @@ fn linker(program: &Path) -> Option<PathBuf> {
     let head = head[..len]
         .strip_prefix(b"\x7fELF\x02\x01")
         .map(|_| &head[..len])?;
-    let word = |at: usize| Some(usize::try_from(u64::from_le_bytes(*head.get(at..)?.first_chunk()?)).ok()?);
+    let word = |at: usize| usize::try_from(u64::from_le_bytes(*head.get(at..)?.first_chunk()?)).ok();
     let half = |at: usize| Some(u16::from_le_bytes(*head.get(at..)?.first_chunk()?));
     let (table, size, count) = (word(32)?, usize::from(half(54)?), usize::from(half(56)?));
     (0..count).find_map(|i| {

@@ -100,12 +100,10 @@ impl Record {
         }
         match self.scope.place(&found.path) {
             Place::Output if meta.is_some_and(|meta| !meta.is_dir()) => self.left_over(&found.path),
-            Place::Temporary | Place::Elsewhere => {
-                if !self.seen.contains_key(&found.path) {
-                    let state = state::of(&found.path, meta);
-                    self.seen.insert(found.path.clone(), state);
-                    self.check_room();
-                }
+            Place::Temporary | Place::Elsewhere if !self.seen.contains_key(&found.path) => {
+                let state = state::of(&found.path, meta);
+                self.seen.insert(found.path.clone(), state);
+                self.check_room();
             }
             _ => {}
         }

@@ -342,10 +342,8 @@ impl Tracer {
             }
             Call::Connect => self.connect(tid, args[1], args[2], true),
             Call::Bind => self.bind(tid, args[0], args[1], args[2]),
-            Call::Listen => {
-                if socket(tid, args[0]).is_none_or(|(family, _)| is_internet(family)) {
-                    self.record.talked("listens".into());
-                }
+            Call::Listen if socket(tid, args[0]).is_none_or(|(family, _)| is_internet(family)) => {
+                self.record.talked("listens".into());
             }
             _ => {}
         }
