@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, snapshot
+from prebake import graph, snapshot, tripwire
+from prebake.again import Tripped
 from prebake.code import Identity, identify
-from prebake.errors import Code, Refused, warn_once
+from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Fill, nothing_ahead, unseen
 
 
@@ -72,18 +71,6 @@ class _Resumed:
         return value
 
 
-def _generators() -> list[Any]:
-    """The states of the process's own random generators."""
-    states: list[Any] = [random.getstate()]
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if numpy is not None:
-        name, keys, *rest = numpy.random.get_state()
-        states += [name, keys.tobytes(), rest]
-    if torch is not None:
-        states.append(torch.get_rng_state().numpy().tobytes())
-    return states
-
-
 def _stat(path: str) -> tuple[int, ...] | None:
     try:
         found = os.stat(path)
@@ -114,15 +101,24 @@ class Entries:
         self._compute = compute
         #: Whether making a value drew random numbers.
         self._drew = False
-        self._fill = Fill(self._open, self._make, len(inputs), self._unchanged)
+        self._fill = Fill(self._open, compute, len(inputs), self._unchanged)
 
     def __len__(self) -> int:
         return len(self._inputs)
 
     def get(self, i: int) -> Any:
         """Value i: read, waited for, or computed here."""
+        if self._drew:
+            return self._compute(i)
         ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._fill.seen)
-        return self._fill.many([i], ahead)[0]
+        try:
+            return self._fill.many([i], ahead)[0]
+        except Tripped as tripped:
+            # By name it may be anything's; that it drew makes it random, even if what came out is fixed.
+            tripwire.restore(tripped.before)
+            self._drew = True
+            not_cached(Refused(Code.RANDOM, f"it draws from {tripped.generator} as it runs"))
+            return self._compute(i)
 
     def is_stored(self, i: int) -> bool:
         """Whether value i can be read by other processes, as far as this one knows."""
@@ -133,16 +129,7 @@ class Entries:
         """Values by outcome (computed, reused, followed, bypassed), as this process saw them."""
         return self._fill.stats()
 
-    def _make(self, i: int) -> Any:
-        before = _generators()
-        value = self._compute(i)
-        # By name it may be anything's; that it drew makes it random, even if what came out is fixed.
-        self._drew = self._drew or _generators() != before
-        return value
-
     def _open(self, job: Any) -> Any:
-        if self._drew:
-            raise Refused(Code.RANDOM, "it draws random numbers as it runs, so that nothing can be shared")
         # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
         self._held, self._known = snapshot.take([self._step]), identify(self._step)
         collection = job.plan(graph.of_call(self._step))
@@ -156,8 +143,6 @@ class Entries:
         return items
 
     def _unchanged(self, closely: bool) -> bool:
-        if self._drew:
-            return False
         held = snapshot.take([self._step])
         if not closely and snapshot.same(held, self._held):
             return True
