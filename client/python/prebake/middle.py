@@ -8,6 +8,7 @@ theirs are used.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -77,11 +78,9 @@ class Middle:
         self._ready.values = {}
         if self.cut is None or not indices:
             return
-        try:
+        # Errors are the user's own, and raised again when the item's turn comes.
+        with contextlib.suppress(Exception):
             self._ready.values = self.fill.ensure(indices, nothing_ahead)
-        except Exception:
-            # Of the user's own, and raised again when the item's turn comes.
-            pass
 
     def value(self, i: int) -> Any:
         """The element of item i at the cut."""

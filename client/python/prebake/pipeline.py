@@ -19,7 +19,6 @@ from prebake.reads import Recorder
 from prebake.source import Source, Step
 from prebake.verdict import verdict
 
-
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for every lease.
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
