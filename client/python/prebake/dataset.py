@@ -18,7 +18,7 @@ BATCH_SIZE = 50
 Result = TypeVar("Result")
 
 #: Fields of the wrapper itself; all others are those of what it wraps.
-_OWN = frozenset({"_pipeline", "_wrapped", "_places"})
+_OWN = frozenset({"_pipeline", "_wrapped", "_subsets"})
 
 
 class Dataset:
@@ -27,11 +27,11 @@ class Dataset:
     What it wraps shows through: its attributes, and its class to `isinstance`.
     """
 
-    def __init__(self, source: Source, wrapped: Any = None, places: Sequence[int] | None = None) -> None:
+    def __init__(self, source: Source, wrapped: Any = None, subsets: Sequence[Any] = ()) -> None:
         self._pipeline = Pipeline(source)
         self._wrapped = wrapped
-        #: Of a subset: where its items are in the source.
-        self._places = places
+        #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
+        self._subsets = subsets
 
     @property
     def transforms(self) -> list[Step]:
@@ -39,9 +39,17 @@ class Dataset:
         return self._pipeline.steps
 
     def __len__(self) -> int:
-        return self._pipeline.source.count if self._places is None else len(self._places)
+        if self._subsets:
+            return len(self._subsets[0].indices)
+        # As it is now: it may have grown.
+        known = hasattr(type(self._wrapped), "__len__")
+        return len(self._wrapped) if known else self._pipeline.source.count
 
     def __getitem__(self, i: int) -> Any:
+        original = self._pipeline.source.original
+        if original is not None and not self._is_place(i):
+            # Whatever else it takes for an index.
+            return self._wrapped[i]
         return self.__getitems__([i])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
@@ -87,10 +95,9 @@ class Dataset:
 
     def _elements(self, places: Sequence[int], following: int) -> list[Any]:
         pipeline = self._pipeline
-        pipeline.renew()
+        pipeline.renew_for(places)
         ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
-        found = pipeline.gather(places, ahead)
-        return [pipeline.element(i, found) for i in places]
+        return pipeline.element_list(places, pipeline.gather(places, ahead))
 
     def _batch(self, order: Sequence[int], start: int, end: int) -> Any:
         places, pipeline = order[start:end], self._pipeline
@@ -99,7 +106,7 @@ class Dataset:
         ahead = unseen(order, end, pipeline.fill.seen)
         if not pipeline.is_whole():
             found = pipeline.gather(places, ahead, validated=True)
-            return [pipeline.element(i, found) for i in places]
+            return pipeline.element_list(places, found)
         mine: dict[int, Any] = {}
         array = pipeline.fill.array(places)
         if array is None:
@@ -109,14 +116,23 @@ class Dataset:
         if array is not None:
             return array
         found = pipeline.gather(places, ahead, got=mine, validated=True)
-        return _stacked([pipeline.element(i, found) for i in places])
+        return _stacked(pipeline.element_list(places, found))
 
     def _place(self, i: int) -> int:
         place = operator.index(i)
         place += len(self) if place < 0 else 0
         if not 0 <= place < len(self):
             raise IndexError(f"item {i} of {len(self)}")
-        return place if self._places is None else self._places[place]
+        for subset in self._subsets:
+            place = operator.index(subset.indices[place])
+        return place + self._pipeline.source.count if place < 0 else place
+
+    def _is_place(self, i: Any) -> bool:
+        try:
+            place = operator.index(i)
+        except TypeError:
+            return False
+        return -len(self) <= place < len(self)
 
     @property
     def __class__(self) -> type:
@@ -138,7 +154,7 @@ class Dataset:
 
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
-        return Dataset, (self._pipeline.source, self._wrapped, self._places)
+        return Dataset, (self._pipeline.source, self._wrapped, self._subsets)
 
 
 def _stacked(found: list[Any]) -> Any:

@@ -44,7 +44,7 @@ class Discovery:
         self._known = bytearray(source.count)
         #: Loaded here and not stored yet: another load of them is spared.
         self.fresh: dict[int, Fresh] = {}
-        self._fill = Fill(self._open, self._load, source.count, culprit=culprit)
+        self._fill = Fill(self._open, self._load, source.count, culprit=culprit, approve=self._approve)
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
         """Finds out what the items read, of later ones too while others are at these."""
@@ -70,13 +70,17 @@ class Discovery:
         collection = job.plan(graph.chain([*operators, graph.named_step("prebake.reads")]))
         return None if collection.bypass else self._source.open_unread(collection)
 
+    def _approve(self, items: Any, i: int) -> bool:
+        # What it must not do is refused here, before anyone takes its reads for all there is.
+        record = self.fresh[i].record
+        check(record, list(record.reads), f"item {i}")
+        return True
+
     def _load(self, i: int) -> list[bytes]:
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         with Recorder() as record:
             loaded = self._source.load(i)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
-        # What it must not do is refused here, before anyone takes its reads for all there is.
-        check(record, list(record.reads), f"item {i}")
         self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
         return names(record, self._source.root)
 

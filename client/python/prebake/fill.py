@@ -110,6 +110,11 @@ class Fill:
         """Opens the collection anew at the next use."""
         self._connection = self._items = None
 
+    def give_up(self) -> None:
+        """From now on everything is computed here."""
+        self._unstorable = True
+        self.reset()
+
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
         connection = _job.connection()
@@ -301,6 +306,8 @@ class Fill:
                     # The daemon is lost, and the leases with it: nothing is computed ahead for anyone.
                     return
         finally:
+            # Nothing prepared outlives its leases: its input may change.
+            self._prepare(())
             if held:
                 self._guarded(items.release, held)
             self._guarded(items.commit)

@@ -46,7 +46,6 @@ class DatasetSource:
         self.dataset = dataset
         self._added = list(added)
         self._whole = False
-        self.count = len(dataset)
         self.root = root if root is not None else _folder(dataset)
         self.path_ignored = path_ignored
         self._inputs = inputs
@@ -58,7 +57,12 @@ class DatasetSource:
         self._containers: list[str] = []
         self.refresh()
 
+    @property
+    def numbered(self) -> Any:
+        return self.count
+
     def refresh(self) -> None:
+        self.count = len(self.dataset)
         self._parted = Parted(self.dataset, self._added, self._whole)
         self._containers = sorted(_containers(self.dataset))
         self.original = None if self._added else self.dataset

@@ -8,6 +8,7 @@ theirs are used.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -75,34 +76,35 @@ class Middle:
 
     def prepare(self, indices: Sequence[int]) -> None:
         """Makes the items' elements at the cut, or finds that they are there."""
-        if self.cut is None:
+        self._ready.values = {}
+        if self.cut is None or not indices:
             return
-        try:
+        # Errors are the user's own, and raised again when the item's turn comes.
+        with contextlib.suppress(Exception):
             self._ready.values = self.fill.ensure(indices, nothing_ahead)
-        except Exception:
-            # Of the user's own, and raised again when the item's turn comes.
-            self._ready.values = {}
 
     def value(self, i: int) -> Any:
         """The element of item i at the cut."""
         ready = getattr(self._ready, "values", {})
         return ready.pop(i) if i in ready else self.fill.many([i], nothing_ahead)[0]
 
-    def decide(self, measured: list[Measured], cost_ns: int, size: int) -> None:
-        """Chooses the first cut after which little is left to do."""
+    def decide(self, i: int, measured: list[Measured], cost_ns: int, size: int) -> None:
+        """Chooses the first cut after which little is left to do, by item i."""
         self.undecided = False
         if cost_ns < COST_NS_MIN:
             return
         for rest in (REST_GOOD, REST_MAX):
             for at in measured:
                 if cost_ns - at.cpu_ns <= rest * cost_ns and at.bytes <= BYTES_MAX * size:
-                    self.cut, self._ready.first = at.cut, at
+                    self.cut, self._ready.first = at.cut, (i, at)
                     return
 
     def store_first(self, i: int, leased: Any) -> None:
         """Stores the item that decided, once it is known to be all right, of an input under lease."""
-        first, self._ready.first = getattr(self._ready, "first", None), None
-        if first is not None:
+        of, first = getattr(self._ready, "first", None) or (None, None)
+        self._ready.first = None
+        # The item that decided may not have been stored.
+        if first is not None and of == i:
             self.fill.offer(i, leased, first.layout, first.parts, first.cpu_ns, first.io_ns)
 
 

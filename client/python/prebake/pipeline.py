@@ -22,6 +22,10 @@ from prebake.verdict import verdict
 #: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
 #: of the clock that stamps files.
 SETTLED_NS = 20_000_000
+#: A description (loading and all steps, with what they hold) that takes no longer may be made for every lease.
+LOOK_CHEAP_S = 0.002
+#: One that takes longer, of a data set with large tables, takes no more than this share of the time.
+LOOK_SHARE = 0.01
 
 
 class Described(NamedTuple):
@@ -48,8 +52,15 @@ class Pipeline:
 
     def restart(self) -> None:
         """Cuts the pipeline anew and forgets what was opened."""
+        #: Names of files are relative to it.
+        self._folder = _working_folder()
         self.source.refresh()
+        self._numbered = self.source.numbered
         self.steps = self.source.steps
+        #: Items given to the caller since the last close look, and how many.
+        self._given, self._given_count = bytearray(self.source.count), 0
+        #: When the last description was made, and how long it took.
+        self._looked, self._look_s = time.monotonic(), 0.0
         #: Steps before the cut are shared, as far as they can be known.
         self.cut = next((i for i, step in enumerate(self.steps) if self._is_random(step)), len(self.steps))
         #: What was described when the collection was opened; None while it is not.
@@ -96,9 +107,37 @@ class Pipeline:
         value = got[i] if i in got else self.fill.compute(i)
         return self.source.finish(i, value, self.steps[self.cut :])
 
+    def element_list(self, indices: Sequence[int], got: dict[int, Any]) -> list[Any]:
+        """Elements in turn. If it is left to be begun again, no random numbers were drawn."""
+        if len(indices) < 2:
+            return [self.element(i, got) for i in indices]
+        before = tripwire.state()
+        try:
+            return [self.element(i, got) for i in indices]
+        except Again as reason:
+            # Steps in the job drew for the elements before.
+            tripwire.restore(before)
+            if isinstance(reason, Tripped):
+                reason.before = before
+            raise
+
+    def renew_for(self, indices: Sequence[int]) -> bool:
+        """As `renew`, closely where an epoch begins: what was edited in place between two is seen."""
+        given, again = self._given, False
+        for i in indices:
+            if i >= len(given):
+                break
+            again = again or bool(given[i])
+            self._given_count += not given[i]
+            given[i] = 1
+        begins = again and (2 * self._given_count >= len(given) or self._look_is_due(0.0))
+        if begins:
+            self._given, self._given_count = bytearray(len(given)), 0
+        return self.renew(begins)
+
     def renew(self, closely: bool = False) -> bool:
         """Leaves the collection if the steps are others than it was opened for; whether it did."""
-        if self._unchanged(closely):
+        if self._unchanged(closely, always=True):
             return False
         self.restart()
         return True
@@ -147,14 +186,24 @@ class Pipeline:
 
     def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> None:
         """Has the items' files known before they are asked for."""
-        if self.source.floor or self.fill.items() is None:
+        if self.source.floor:
             return
-        unknown = [i for i in indices if i not in self._reads]
-        declared = {i: self.source.reads(i) for i in unknown}
+        # Opened first: a probe may find files that all items read.
+        items = self.fill.items()
+        try:
+            declared = {i: self.source.reads(i) for i in indices}
+        except Exception as error:
+            # The user's own function: what it says now is not known, and what it said no longer holds.
+            not_cached(error)
+            self._reads.clear()
+            self.fill.give_up()
+            return
         for i, paths in declared.items():
-            if paths is not None:
+            if paths is not None and paths != self._reads.get(i):
                 self._learn(i, paths)
-        self._discovery([i for i in unknown if declared[i] is None], ahead)
+        if items is None:
+            return
+        self._discovery([i for i in declared if declared[i] is None and i not in self._reads], ahead)
         fresh = self._discovery.fresh
         if fresh:
             try:
@@ -180,12 +229,27 @@ class Pipeline:
     def _shared(self) -> list[Step]:
         return self.steps[: self.cut]
 
-    def _unchanged(self, closely: bool) -> bool:
+    def _look_is_due(self, cheap_s: float = LOOK_CHEAP_S) -> bool:
+        return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
+
+    def _unchanged(self, closely: bool, always: bool = False) -> bool:
+        """Whether items are what they were opened as. A close look is put off while it is not due, unless
+        `always`: an array edited in place within an epoch is then seen a little later."""
+        if _working_folder() != self._folder:
+            return False
         held = self._snapshot()
-        if not closely and snapshot.same(held, self._held):
+        if snapshot.same(held, self._held) and not (closely and (always or self._look_is_due())):
             return True
+        begun = time.monotonic()
+        try:
+            return self._unchanged_closely(held)
+        finally:
+            self._looked = time.monotonic()
+            self._look_s = self._looked - begun
+
+    def _unchanged_closely(self, held: list[Any]) -> bool:
         self.source.refresh()
-        if not snapshot.same(self.source.steps, self.steps):
+        if self.source.numbered != self._numbered or not snapshot.same(self.source.steps, self.steps):
             return False
         if self._known is None:
             self._held = held
@@ -334,7 +398,7 @@ class Pipeline:
             watch.note(at, value)
         *before, last = watch.measured or [None]
         if last is not None and last.cut == self.cut:
-            self._middle.decide(before, last.cpu_ns, last.bytes)
+            self._middle.decide(i, before, last.cpu_ns, last.bytes)
         else:
             self._middle.undecided = False
         return value
@@ -350,12 +414,23 @@ class Pipeline:
 
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored: it read what it is known to, as that is now."""
-        reads = self.source.reads(i) if self.source.floor else self._reads.get(i)
-        if reads is None:
+        declared = self.source.reads(i)
+        reads = declared if self.source.floor else self._reads.get(i)
+        if reads is None or declared is not None and declared != reads:
             return False
         check(self._record.last, [*reads, *self._described_files(self._record.last)], f"item {i}")
         fresh = self._discovery.fresh.get(i)
-        if fresh is not None and not as_read(fresh.record, items.stats_of(i)):
-            return False
+        if fresh is not None:
+            check(fresh.record, reads, f"item {i}")
+            if not as_read(fresh.record, items.stats_of(i)):
+                return False
         self._middle.store_first(i, items.leased(i))
         return True
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        # It was removed; relative names lead nowhere.
+        return ""

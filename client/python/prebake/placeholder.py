@@ -67,8 +67,11 @@ class Parted:
         self._transform = transform
         #: What the stand-in was given during a load, in the loading thread.
         self._load = threading.local()
-        #: The data set as it is loaded from: without its transform, so that this is no part of its identity.
-        self.dataset = place(self._keep) if place is not None else dataset
+        self._dataset = dataset
+        #: Makes a data set to load from: one for each load, since a file that one load opens and the data set
+        #: keeps open is read by the next without anyone hearing of it.
+        self._place = place
+        #: The data set without its transform, which is no part of its identity.
         self.plain = place(None) if place is not None else dataset
 
     def _keep(self, *args: Any, **kwargs: Any) -> Any:
@@ -81,11 +84,12 @@ class Parted:
     def load(self, i: int) -> Any:
         """Item i: what the transform would get (once for each time it is called), and the rest."""
         if self._transform is None:
-            return {"given": [[self.dataset[i]]], "rest": None, "at": [[]]}
+            return {"given": [[self._dataset[i]]], "rest": None, "at": [[]]}
+        assert self._place is not None, "what has a transform has a place for it"
         kept: list[list[Any]] = []
         self._load.kept = kept
         try:
-            element = self.dataset[i]
+            element = self._place(self._keep)[i]
         finally:
             self._load.kept = []
         at: list[tuple[int, list[Any]]] = []
@@ -97,7 +101,7 @@ class Parted:
 
     def forget(self) -> None:
         """Takes back the placeholders that the data set kept for itself in its tables."""
-        for table in vars(self.dataset).values():
+        for table in vars(self.plain).values():
             if type(table) is dict:
                 for key in [key for key, value in table.items() if type(value) is Placeholder]:
                     del table[key]

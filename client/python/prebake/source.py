@@ -37,6 +37,8 @@ class Source(Protocol):
     steps: list[Step]
     #: Whether elements are what the last step returns, and nothing else.
     bare: bool
+    #: What gives items their numbers: while it is equal, item i is the same item.
+    numbered: Any
 
     def refresh(self) -> None:
         """Looks at the data set anew: its user may have changed it."""
@@ -136,6 +138,10 @@ class FileSource:
 
     def reads(self, i: int) -> list[str] | None:
         return [self.files[i]]
+
+    @property
+    def numbered(self) -> Any:
+        return self.files
 
     @property
     def root(self) -> str:

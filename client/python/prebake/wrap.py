@@ -39,6 +39,8 @@ def wrap(
 
     Raises `Refused` if `dataset` is of another kind.
     """
+    if type(dataset) is Dataset and transforms is None:
+        return dataset
     if isinstance(dataset, (list, tuple)):
         return _of_files(dataset, transforms, root, path)
     if _is_subset(dataset):
@@ -97,8 +99,7 @@ def _is_subset(dataset: Any) -> bool:
 
 def _of_subset(dataset: Any, transforms: Any, root: Any, path: bool, inputs: Inputs | None) -> Dataset:
     whole = wrap(dataset.dataset, transforms, root=root, path=path, inputs=inputs)
-    places = [whole._place(i) for i in dataset.indices]
-    return Dataset(whole._pipeline.source, dataset, places)
+    return Dataset(whole._pipeline.source, dataset, [dataset, *whole._subsets])
 
 
 def _folder(root: Any) -> str | None:
