@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prebake import graph
-from prebake.errors import Code, Refused
+from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
 from prebake.reads import Record, Recorder
 from prebake.source import Source
@@ -44,7 +44,9 @@ class Discovery:
         self._known = bytearray(source.count)
         #: Loaded here and not stored yet: another load of them is spared.
         self.fresh: dict[int, Fresh] = {}
-        self._fill = Fill(self._open, self._load, source.count, culprit=culprit)
+        self._fill = Fill(
+            self._open, self._load, source.count, culprit=culprit, approve=lambda _, i: self._is_sound(i)
+        )
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
         """Finds out what the items read, of later ones too while others are at these."""
@@ -52,9 +54,10 @@ class Discovery:
         if not unknown:
             return
         for i, stored in zip(unknown, self._fill.many(unknown, ahead), strict=True):
-            self._learn(i, stored)
+            if self._is_sound(i):
+                self._learn(i, stored)
         for i, fresh in self.fresh.items():
-            if not self._known[i]:
+            if not self._known[i] and self._is_sound(i):
                 self._learn(i, names(fresh.record, self._source.root))
 
     def knows(self, i: int) -> bool:
@@ -64,6 +67,18 @@ class Discovery:
     def _learn(self, i: int, stored: Sequence[bytes]) -> None:
         self._known[i] = 1
         self._learned(i, paths(stored, self._source.root))
+
+    def _is_sound(self, i: int) -> bool:
+        """Whether what an item was seen to read is all there is; if not, it is computed here and not stored."""
+        fresh = self.fresh.get(i)
+        if fresh is None:
+            return True
+        try:
+            check(fresh.record, list(fresh.record.reads), f"item {i}")
+        except Refused as refused:
+            not_cached(refused)
+            return False
+        return True
 
     def _open(self, job: Any) -> Any:
         operators = self._source.operators(self._source.identities())
@@ -75,8 +90,6 @@ class Discovery:
         with Recorder() as record:
             loaded = self._source.load(i)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
-        # What it must not do is refused here, before anyone takes its reads for all there is.
-        check(record, list(record.reads), f"item {i}")
         self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
         return names(record, self._source.root)
 

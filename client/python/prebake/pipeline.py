@@ -11,11 +11,16 @@ from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Ahead, Fill
+from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Recorder
 from prebake.source import Source, Step
 from prebake.verdict import verdict
+
+
+#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other thread of
+#: the job opened something meanwhile.
+UNFOLLOWED_MAX = 16
 
 
 class Described(NamedTuple):
@@ -64,16 +69,21 @@ class Pipeline:
         )
         self._discovery = Discovery(self.source, self._learn, self._culprit)
         self._record = threading.local()
+        #: Items in a row.
+        self._unfollowed = 0
 
     def _is_random(self, step: Step) -> bool:
         return marks.is_random(step) or any(step is each for each in self._drew)
 
     # What the caller asks for.
 
-    def gather(self, indices: Sequence[int], ahead: Ahead, **options: Any) -> dict[int, Any]:
+    def gather(
+        self, indices: Sequence[int], ahead: Ahead, got: dict[int, Any] | None = None, validated: bool = False
+    ) -> dict[int, Any]:
         """Items up to the cut; see `Fill.gather`."""
-        self._find_reads(indices, ahead)
-        return self.fill.gather(indices, self._known_of(ahead), **options)
+        found = self._find_reads(indices, ahead)
+        found |= got or {}
+        return self.fill.gather(indices, self._known_of(ahead), found, validated)
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
         """Makes items readable; see `Fill.ensure`."""
@@ -134,10 +144,10 @@ class Pipeline:
 
     # What an item is.
 
-    def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> None:
-        """Has the items' files known before they are asked for."""
+    def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
+        """Has the items' files known before they are asked for; the items that were made meanwhile."""
         if self.source.floor or self.fill.items() is None:
-            return
+            return {}
         unknown = [i for i in indices if i not in self._reads]
         declared = {i: self.source.reads(i) for i in unknown}
         for i, paths in declared.items():
@@ -145,11 +155,17 @@ class Pipeline:
                 self._learn(i, paths)
         self._discovery([i for i in unknown if declared[i] is None], ahead)
         fresh = self._discovery.fresh
-        if fresh:
-            try:
-                self.fill.ensure(list(fresh), lambda count: ())
-            finally:
-                fresh.clear()
+        if not fresh:
+            return {}
+        before = tripwire.state()
+        try:
+            return self.fill.ensure(list(fresh), nothing_ahead)
+        except Exception:
+            # Of the user's own; if the item is wanted, it raises again when its turn comes.
+            tripwire.restore(before)
+            return {}
+        finally:
+            fresh.clear()
 
     def _known_of(self, ahead: Ahead) -> Ahead:
         """Later items as far as it is known what they read."""
@@ -332,7 +348,12 @@ class Pipeline:
         reads = self.source.reads(i) if self.source.floor else self._reads.get(i)
         if reads is None:
             return False
-        check(self._record.last, reads, f"item {i}")
+        record = self._record.last
+        if record.incomplete is not None and self._unfollowed < UNFOLLOWED_MAX:
+            self._unfollowed += 1
+            return False
+        check(record, reads, f"item {i}")
+        self._unfollowed = 0
         fresh = self._discovery.fresh.get(i)
         if fresh is not None and not as_read(fresh.record, items.stats_of(i)):
             return False
