@@ -101,7 +101,9 @@ class DatasetSource:
         if unseen:
             raise Refused(Code.UNDECLARED, f"compiled code reads {unseen[0]}; {fix}")
         if self._inputs is None and not found.reads_proven and not found.unhooked:
-            raise Refused(Code.UNDECLARED, f"what loading an item reads cannot be known: {found.reason}; {fix}")
+            raise Refused(
+                Code.UNDECLARED, f"what loading an item reads cannot be known: {found.reason}; {fix}"
+            )
         self._containers = sorted({*self._containers, *found.shared, *found.loaded})
         return found.deterministic_until - 1
 
