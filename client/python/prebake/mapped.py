@@ -173,12 +173,15 @@ def _containers(dataset: Any) -> set[str]:
     return found | {str(path / "data.mdb") for path in paths if (path / "data.mdb").is_file()}
 
 
+def is_iterable_style(dataset: Any) -> bool:
+    """Whether it is a stream of torch's, even if it has `__getitem__` as all of torch's data sets do."""
+    torch = sys.modules.get("torch.utils.data")
+    return torch is not None and isinstance(dataset, torch.IterableDataset)
+
+
 def is_map_style(dataset: Any) -> bool:
     """Whether `wrap` can take it item by item."""
     cls = type(dataset)
-    torch = sys.modules.get("torch.utils.data")
-    if torch is not None and isinstance(dataset, torch.IterableDataset):
-        return False
     return (
         hasattr(cls, "__getitem__")
         and hasattr(cls, "__len__")

@@ -159,13 +159,13 @@ def epochs(data: Any, loader: Any = DataLoader, count: int = 2, number: int = 7,
     return [[digest(batch) for batch in batches] for _ in range(count)]
 
 
-if __name__ == "__main__":
-    # A job of its own: what it saw, and what it said.
+def main() -> None:
+    """A job of its own, by its task (JSON): prints what it saw, and what it said."""
     task = json.loads(sys.argv[1])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        data = dataset(task["kind"], task["root"], task.get("size", 32))
+        data = dataset(task["kind"], task["root"])
         data = prebake.wrap(data) if task.get("wrapped", True) else data
         found = epochs(data, **task.get("options", {}))
-    stats = data.stats() if task.get("wrapped", True) else {}
-    print(json.dumps({"found": found, "stats": stats, "said": [str(each.message) for each in said]}))
+    messages = [str(each.message) for each in said if issubclass(each.category, prebake.PrebakeWarning)]
+    print(json.dumps({"found": found, "said": messages}))
