@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from prebake import tripwire
 from prebake._job import native
 from prebake.again import Again
 from prebake.fill import unseen
@@ -87,10 +88,13 @@ class Dataset:
 
     def _untripped(self, make: Callable[[], Result]) -> Result:
         """What `make` makes, once the pipeline is cut as it has to be."""
+        before = tripwire.state()
         while True:
             try:
                 return make()
             except Again as reason:
+                # All of it is made anew, so that random steps draw what they drew for it before.
+                tripwire.restore(before)
                 self._pipeline.again(reason)
 
     def _elements(self, places: Sequence[int], following: int) -> list[Any]:

@@ -10,12 +10,13 @@ later reads a file that is not among them, nothing of it is stored.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prebake import graph
-from prebake.errors import Code, Refused
+from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
 from prebake.reads import Record, Recorder
 from prebake.source import Source
@@ -42,9 +43,10 @@ class Discovery:
         self._source = source
         self._learned = learned
         self._known = bytearray(source.count)
-        #: Loaded here and not stored yet: another load of them is spared.
-        self.fresh: dict[int, Fresh] = {}
-        self._fill = Fill(self._open, self._load, source.count, culprit=culprit, approve=self._approve)
+        self._own = threading.local()
+        self._fill = Fill(
+            self._open, self._load, source.count, culprit=culprit, approve=lambda _, i: self._is_sound(i)
+        )
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
         """Finds out what the items read, of later ones too while others are at these."""
@@ -52,10 +54,21 @@ class Discovery:
         if not unknown:
             return
         for i, stored in zip(unknown, self._fill.many(unknown, ahead), strict=True):
-            self._learn(i, stored)
+            if self._is_sound(i):
+                self._learn(i, stored)
         for i, fresh in self.fresh.items():
-            if not self._known[i]:
+            if not self._known[i] and self._is_sound(i):
                 self._learn(i, names(fresh.record, self._source.root))
+
+    @property
+    def fresh(self) -> dict[int, Fresh]:
+        """Loaded by this thread and not stored yet: another load of them is spared. What another thread loaded,
+        its steps may be working on in place.
+        """
+        if not hasattr(self._own, "fresh"):
+            self._own.fresh = {}
+        found: dict[int, Fresh] = self._own.fresh
+        return found
 
     def knows(self, i: int) -> bool:
         """Whether the item's reads are known here."""
@@ -65,16 +78,22 @@ class Discovery:
         self._known[i] = 1
         self._learned(i, paths(stored, self._source.root))
 
+    def _is_sound(self, i: int) -> bool:
+        """Whether what an item was seen to read is all there is; if not, it is computed here and not stored."""
+        fresh = self.fresh.get(i)
+        if fresh is None:
+            return True
+        try:
+            check(fresh.record, list(fresh.record.reads), f"item {i}")
+        except Refused as refused:
+            not_cached(refused)
+            return False
+        return True
+
     def _open(self, job: Any) -> Any:
         operators = self._source.operators(self._source.identities())
         collection = job.plan(graph.chain([*operators, graph.named_step("prebake.reads")]))
         return None if collection.bypass else self._source.open_unread(collection)
-
-    def _approve(self, items: Any, i: int) -> bool:
-        # What it must not do is refused here, before anyone takes its reads for all there is.
-        record = self.fresh[i].record
-        check(record, list(record.reads), f"item {i}")
-        return True
 
     def _load(self, i: int) -> list[bytes]:
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()

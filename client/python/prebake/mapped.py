@@ -54,7 +54,7 @@ class DatasetSource:
             if inputs is not None
             else "item i is the number i and the files that loading it opens"
         )
-        self._containers: list[str] = []
+        self.common: list[str] = []
         self.refresh()
 
     @property
@@ -64,7 +64,7 @@ class DatasetSource:
     def refresh(self) -> None:
         self.count = len(self.dataset)
         self._parted = Parted(self.dataset, self._added, self._whole)
-        self._containers = sorted(_containers(self.dataset))
+        self.common = sorted(_containers(self.dataset))
         self.original = None if self._added else self.dataset
         self.steps: list[Step] = self._parted.steps
 
@@ -79,7 +79,7 @@ class DatasetSource:
 
     def __getstate__(self) -> dict[str, Any]:
         # Parted again where it is restored: what stands in for the transform belongs to one process.
-        made = ("_parted", "steps", "_containers", "original")
+        made = ("_parted", "steps", "common", "original")
         return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ class DatasetSource:
         fix = "name the files of an item with wrap(..., inputs=fn)"
         if found.listed:
             raise Refused(Code.UNDECLARED, f"loading an item lists the folder {found.listed[0]}; {fix}")
-        declared = {os.path.realpath(path) for i in items for path in self.reads(i) or self._containers}
+        declared = {os.path.realpath(path) for i in items for path in self.reads(i) or self.common}
         unseen = [path for path in found.unhooked if os.path.realpath(path) not in declared]
         if unseen:
             raise Refused(Code.UNDECLARED, f"compiled code reads {unseen[0]}; {fix}")
@@ -108,7 +108,9 @@ class DatasetSource:
             raise Refused(
                 Code.UNDECLARED, f"what loading an item reads cannot be known: {found.reason}; {fix}"
             )
-        self._containers = sorted({*self._containers, *found.shared, *found.loaded})
+        if found.shared:
+            # What a first item leaves open or remembers, later ones would read unheard.
+            raise Refused(Code.UNDECLARED, f"loading an item keeps {found.shared[0]} for later ones; {fix}")
         return found.deterministic_until - 1
 
     def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
@@ -133,7 +135,7 @@ class DatasetSource:
     def reads(self, i: int) -> list[str] | None:
         if self._inputs is None:
             return None
-        return [*self._containers, *_paths(self._inputs(i))]
+        return [*self.common, *_paths(self._inputs(i))]
 
 
 def _itself(i: int) -> int:
@@ -177,12 +179,15 @@ def _containers(dataset: Any) -> set[str]:
     return found | {str(path / "data.mdb") for path in paths if (path / "data.mdb").is_file()}
 
 
+def is_iterable_style(dataset: Any) -> bool:
+    """Whether it is a stream of torch's, even if it has `__getitem__` as all of torch's data sets do."""
+    torch = sys.modules.get("torch.utils.data")
+    return torch is not None and isinstance(dataset, torch.IterableDataset)
+
+
 def is_map_style(dataset: Any) -> bool:
     """Whether `wrap` can take it item by item."""
     cls = type(dataset)
-    torch = sys.modules.get("torch.utils.data")
-    if torch is not None and isinstance(dataset, torch.IterableDataset):
-        return False
     return (
         hasattr(cls, "__getitem__")
         and hasattr(cls, "__len__")

@@ -13,7 +13,7 @@ from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Ahead, Fill
+from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.source import Source, Step
@@ -26,6 +26,11 @@ SETTLED_NS = 20_000_000
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
 LOOK_SHARE = 0.01
+
+
+#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other thread of
+#: the job opened something meanwhile.
+UNFOLLOWED_MAX = 16
 
 
 class Described(NamedTuple):
@@ -84,18 +89,23 @@ class Pipeline:
         self._middle = Middle(
             count, self._open_at, self._compute_to, self._culprit, self._approve, self._fresh_cost
         )
-        self._discovery = Discovery(self.source, self._learn, self._culprit)
+        self._discovery = Discovery(self.source, self._learn_found, self._culprit)
         self._record = threading.local()
+        #: Items in a row.
+        self._unfollowed = 0
 
     def _is_random(self, step: Step) -> bool:
         return marks.is_random(step) or any(step is each for each in self._drew)
 
     # What the caller asks for.
 
-    def gather(self, indices: Sequence[int], ahead: Ahead, **options: Any) -> dict[int, Any]:
+    def gather(
+        self, indices: Sequence[int], ahead: Ahead, got: dict[int, Any] | None = None, validated: bool = False
+    ) -> dict[int, Any]:
         """Items up to the cut; see `Fill.gather`."""
-        self._find_reads(indices, ahead)
-        return self.fill.gather(indices, self._known_of(ahead), **options)
+        found = self._find_reads(indices, ahead)
+        found |= got or {}
+        return self.fill.gather(indices, self._known_of(ahead), found, validated)
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
         """Makes items readable; see `Fill.ensure`."""
@@ -184,10 +194,10 @@ class Pipeline:
 
     # What an item is.
 
-    def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> None:
-        """Has the items' files known before they are asked for."""
+    def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
+        """Has the items' files known before they are asked for; the items that were made meanwhile."""
         if self.source.floor:
-            return
+            return {}
         # Opened first: a probe may find files that all items read.
         items = self.fill.items()
         try:
@@ -197,19 +207,25 @@ class Pipeline:
             not_cached(error)
             self._reads.clear()
             self.fill.give_up()
-            return
+            return {}
         for i, paths in declared.items():
             if paths is not None and paths != self._reads.get(i):
                 self._learn(i, paths)
         if items is None:
-            return
+            return {}
         self._discovery([i for i in declared if declared[i] is None and i not in self._reads], ahead)
         fresh = self._discovery.fresh
-        if fresh:
-            try:
-                self.fill.ensure(list(fresh), lambda count: ())
-            finally:
-                fresh.clear()
+        if not fresh:
+            return {}
+        before = tripwire.state()
+        try:
+            return self.fill.ensure(list(fresh), nothing_ahead)
+        except Exception:
+            # Of the user's own; if the item is wanted, it raises again when its turn comes.
+            tripwire.restore(before)
+            return {}
+        finally:
+            fresh.clear()
 
     def _known_of(self, ahead: Ahead) -> Ahead:
         """Later items as far as it is known what they read."""
@@ -218,6 +234,9 @@ class Pipeline:
             return [i for i in ahead(count) if i in self._reads]
 
         return ahead if self.source.floor else known
+
+    def _learn_found(self, i: int, paths: list[str]) -> None:
+        self._learn(i, [*self.source.common, *paths])
 
     def _learn(self, i: int, paths: list[str]) -> None:
         self._reads[i] = paths
@@ -418,7 +437,12 @@ class Pipeline:
         reads = declared if self.source.floor else self._reads.get(i)
         if reads is None or declared is not None and declared != reads:
             return False
-        check(self._record.last, [*reads, *self._described_files(self._record.last)], f"item {i}")
+        record = self._record.last
+        if record.incomplete is not None and self._unfollowed < UNFOLLOWED_MAX:
+            self._unfollowed += 1
+            return False
+        check(record, [*reads, *self._described_files(record)], f"item {i}")
+        self._unfollowed = 0
         fresh = self._discovery.fresh.get(i)
         if fresh is not None:
             check(fresh.record, reads, f"item {i}")

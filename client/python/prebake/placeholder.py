@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from prebake.again import Inseparable
@@ -22,20 +22,38 @@ from prebake.again import Inseparable
 #: Levels of containers in an element that are searched for placeholders.
 DEPTH_MAX = 8
 
+#: The part of a placeholder that stands for all of what is returned.
+WHOLE = -1
+
 #: Classes that apply all of their `transforms` in turn.
 _COMPOSITIONS = frozenset({"Compose"})
 
 
 class Placeholder:
-    """Stands for what a transform would have returned."""
+    """Stands for what a transform would have returned for the call at `place`; with `part`, for one of the
+    `parts` that it returns. It can be taken apart if it was given as many, as joint transforms are."""
 
-    __slots__ = ("_place",)
+    __slots__ = ("_place", "_part", "_parts")
 
-    def __init__(self, place: int) -> None:
-        object.__setattr__(self, "_place", place)
+    def __init__(self, place: int, parts: int, part: int = WHOLE) -> None:
+        for name, value in (("_place", place), ("_parts", parts), ("_part", part)):
+            object.__setattr__(self, name, value)
+
+    def __iter__(self) -> Iterator[Placeholder]:
+        place, parts, part = _said(self)
+        if parts == 1 or part != WHOLE:
+            raise Inseparable("it uses __iter__ on what its transform returns")
+        return iter([Placeholder(place, parts, i) for i in range(parts)])
 
     def __getattr__(self, name: str) -> Any:
         raise Inseparable(f"it takes .{name} of what its transform returns")
+
+
+def _said(placeholder: Placeholder) -> tuple[int, int, int]:
+    place, parts, part = (
+        object.__getattribute__(placeholder, name) for name in ("_place", "_parts", "_part")
+    )
+    return place, parts, part
 
 
 def _touched(name: str) -> Callable[..., Any]:
@@ -47,7 +65,7 @@ def _touched(name: str) -> Callable[..., Any]:
 
 # Python looks these up in the class, past `__getattr__`. Truth and equality would answer silently.
 _NAMES = (
-    "__bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __len__ __iter__ __getitem__ __setitem__ "
+    "__bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __len__ __getitem__ __setitem__ "
     "__contains__ __call__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ "
     "__neg__ __invert__ __and__ __or__ __float__ __int__ __index__ __array__ __str__ __repr__ __format__ "
     "__enter__ __next__ __reduce_ex__ __copy__ __deepcopy__ __dir__ __setattr__ __matmul__ __mod__ __pow__"
@@ -79,12 +97,12 @@ class Parted:
             raise Inseparable("it gives its transform named arguments")
         kept = self._load.kept
         kept.append(list(args))
-        return Placeholder(len(kept) - 1)
+        return Placeholder(len(kept) - 1, len(args))
 
     def load(self, i: int) -> Any:
         """Item i: what the transform would get (once for each time it is called), and the rest."""
         if self._transform is None:
-            return {"given": [[self._dataset[i]]], "rest": None, "at": [[]]}
+            return {"given": [[self._dataset[i]]], "rest": None, "at": [[[WHOLE, []]]]}
         assert self._place is not None, "what has a transform has a place for it"
         kept: list[list[Any]] = []
         self._load.kept = kept
@@ -92,12 +110,15 @@ class Parted:
             element = self._place(self._keep)[i]
         finally:
             self._load.kept = []
-        at: list[tuple[int, list[Any]]] = []
-        rest = _without(element, at, [], 0)
-        at.sort(key=lambda found: found[0])
-        if [place for place, _ in at] != list(range(len(kept))):
-            raise Inseparable("it does not return all that its transform made, just once")
-        return {"given": kept, "rest": rest, "at": [path for _, path in at]}
+        found: list[tuple[int, int, list[Any]]] = []
+        rest = _without(element, found, [], 0)
+        at: list[list[Any]] = [[] for _ in kept]
+        for place, part, path in sorted(found, key=lambda each: each[:2]):
+            at[place].append([part, path])
+        for given, parts in zip(kept, at, strict=True):
+            if [part for part, _ in parts] not in ([WHOLE], list(range(len(given)))):
+                raise Inseparable("it does not return all that its transform made, just once")
+        return {"given": kept, "rest": rest, "at": at}
 
     def forget(self) -> None:
         """Takes back the placeholders that the data set kept for itself in its tables."""
@@ -118,10 +139,15 @@ class Parted:
         """The element, once the rest of the steps is applied."""
         element = loaded["rest"]
         steps = [self._last(rest)] if rest and self._transform is not None else rest
-        for given, path in zip(loaded["given"], loaded["at"], strict=True):
+        for given, parts in zip(loaded["given"], loaded["at"], strict=True):
             for step in steps:
                 given = _call(step, given)
-            element = _put(element, path, given[0] if len(given) == 1 else tuple(given))
+            whole = parts[0][0] == WHOLE
+            if not whole and len(given) != len(parts):
+                raise Inseparable(f"its transform returns {len(given)} for {len(parts)}")
+            for part, path in parts:
+                value = given[part] if not whole else given[0] if len(given) == 1 else tuple(given)
+                element = _put(element, path, value)
         return element
 
     def _last(self, rest: Sequence[Any]) -> Any:
@@ -183,10 +209,11 @@ def flat(transform: Any) -> list[Any]:
     return steps
 
 
-def _without(element: Any, at: list[tuple[int, list[Any]]], path: list[Any], depth: int) -> Any:
-    """An element with None for each placeholder; `at` gets which one was where."""
+def _without(element: Any, at: list[tuple[int, int, list[Any]]], path: list[Any], depth: int) -> Any:
+    """An element with None for each placeholder; `at` gets which one, and what part of it, was where."""
     if type(element) is Placeholder:
-        at.append((object.__getattribute__(element, "_place"), path))
+        place, _, part = _said(element)
+        at.append((place, part, path))
         return None
     if depth == DEPTH_MAX:
         return element

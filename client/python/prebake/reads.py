@@ -13,6 +13,7 @@ import site
 import sys
 import sysconfig
 import threading
+import types
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,15 @@ CODE_SUFFIXES = (".py", ".pyc", ".so")
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 #: Opens that give no content: a folder is read by listing it.
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
+#: Threads that hand on what others made, by what they run: a loader's worker sends its batches with them, by sockets
+#: and over descriptors, while the next item is loaded. Nothing of theirs comes back to a fill.
+_CARRIERS = frozenset(
+    {
+        ("multiprocessing.queues", "_feed"),
+        ("multiprocessing.resource_sharer", "_serve"),
+        ("torch.utils.data._utils.pin_memory", "_pin_memory_loop"),
+    }
+)
 #: Beside a database, files that hold what is not in it yet.
 _SQLITE_FILES = ("", "-wal", "-journal")
 
@@ -155,9 +165,19 @@ def _mine(what: str) -> Record | None:
     """The record of the running thread. Without one, `what` may be done by a thread that a fill uses."""
     thread = threading.get_ident()
     record = _records.get(thread)
-    if record is None and thread != threading.main_thread().ident:
+    if record is None and thread != threading.main_thread().ident and not _carries():
         _each_incomplete(f"{what} in a thread of its own")
     return record
+
+
+def _carries() -> bool:
+    """Whether the running thread only hands on what others made."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _CARRIERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _absolute(path: Any) -> str:

@@ -33,6 +33,8 @@ class Source(Protocol):
     knows: str
     #: The data set whose items these are, if there is one that has all of them as they are.
     original: Any
+    #: Files that all items read.
+    common: list[str]
     #: What is done with what was loaded.
     steps: list[Step]
     #: Whether elements are what the last step returns, and nothing else.
@@ -86,6 +88,7 @@ class FileSource:
     floor = 1
     bare = True
     original = None
+    common: list[str] = []  # noqa: RUF012
     knows = "item i is the content of file i"
 
     def __init__(self, files: list[str], steps: list[Step], root: str | None, path_ignored: bool) -> None:

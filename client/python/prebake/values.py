@@ -32,6 +32,15 @@ _TENSOR_DTYPES = frozenset(
 #: Pillow modes without a palette, and their bytes per pixel (mode 1 packs eight pixels in a byte).
 _IMAGE_BYTES = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4, "CMYK": 4, "I": 4, "F": 4}
 
+#: torchvision's tensors, and what they hold besides. Those of other fields (later versions) are not known.
+_TV_FIELDS: dict[str, tuple[str, ...]] = {
+    "Image": (),
+    "Mask": (),
+    "Video": (),
+    "BoundingBoxes": ("format", "canvas_size", "clamping_mode"),
+    "KeyPoints": ("canvas_size",),
+}
+
 Node = dict[str, Any]
 
 
@@ -176,7 +185,7 @@ class _Writer:
             array = numpy.asarray(value)
             self.leaf(_bytes_of(array), array.nbytes)
             return {"kind": "scalar", "dtype": _descr(value.dtype)}
-        if torch is not None and kind is torch.Tensor:
+        if torch is not None and (kind is torch.Tensor or _tv_fields(kind) is not None):
             return self._tensor(value, torch)
         if image is not None and kind is image.Image:
             return self._image(value, depth)
@@ -200,24 +209,32 @@ class _Writer:
         self.leaf(_bytes_of(array), array.nbytes)
         return node
 
-    def _tensor(self, tensor: Any, torch: Any) -> Node:
+    def _tensor(self, value: Any, torch: Any) -> Node:
+        said = _tv_said(value) if type(value) is not torch.Tensor else {}
+        tensor = value.as_subclass(torch.Tensor)
         dtype = str(tensor.dtype).removeprefix("torch.")
         if (
             tensor.layout is not torch.strided
             or tensor.device.type != "cpu"
             or tensor.requires_grad
             or dtype not in _TENSOR_DTYPES
-            or not tensor.is_contiguous()
             or tensor.is_neg()
+            or vars(value).keys() != said.get("fields", {}).keys()
         ):
-            raise Refused(
-                Code.VALUE, "only contiguous tensors on the CPU without gradient can be stored exactly"
-            )
+            raise Refused(Code.VALUE, "only plain tensors on the CPU without gradient can be stored exactly")
+        node = {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape), **said}
+        strides = tensor.stride()
+        if strides != torch.empty(tensor.shape, device="meta").stride():
+            # A view with its axes in another order, as of an image with its channels last.
+            node["strides"] = list(strides)
+            tensor = tensor.permute(sorted(range(tensor.ndim), key=lambda axis: -strides[axis]))
+            if not tensor.is_contiguous():
+                raise Refused(Code.VALUE, "a tensor with gaps cannot be stored exactly; use contiguous()")
         if tensor.numel():
             self._memory.append((tensor.data_ptr(), tensor.numel() * tensor.element_size()))
         flat = tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
         self.leaf(flat, tensor.numel() * tensor.element_size())
-        return {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape)}
+        return node
 
     def _image(self, image: Any, depth: int) -> Node:
         if image.mode != "1" and image.mode not in _IMAGE_BYTES:
@@ -231,6 +248,28 @@ class _Writer:
             "size": list(image.size),
             "info": self.node(image.info, depth + 1),
         }
+
+
+def _tv_fields(kind: type) -> tuple[str, ...] | None:
+    """What a tensor of a class of torchvision's holds besides; None if it is none of those."""
+    known = sys.modules.get("torchvision.tv_tensors")
+    fields = _TV_FIELDS.get(kind.__name__)
+    return fields if known is not None and getattr(known, kind.__name__, None) is kind else None
+
+
+def _tv_said(value: Any) -> Node:
+    """The class of one of torchvision's tensors, and what it holds besides."""
+    fields = {}
+    for name in _tv_fields(type(value)) or ():
+        field = getattr(value, name)
+        if name == "format":
+            field = field.name
+        elif name == "canvas_size":
+            if type(field) is not tuple or [type(each) for each in field] != [int, int]:
+                raise Refused(Code.VALUE, f"a canvas_size of {field!r} cannot be stored exactly")
+            field = list(field)
+        fields[name] = field
+    return {"class": type(value).__name__, "fields": fields}
 
 
 def _packed(kind: str, form: str) -> Callable[[_Writer, Any, int], Node]:
@@ -352,9 +391,16 @@ class _Reading:
         dtype, shape = getattr(torch, node["dtype"]), tuple(node["shape"])
         count = math.prod(shape)
         start = self._leaf(dtype.itemsize * count)
-        if not count:
-            return lambda view: torch.empty(shape, dtype=dtype)
-        return lambda view: torch.frombuffer(view, dtype=dtype, count=count, offset=start).reshape(shape)
+        strides, finish = node.get("strides"), _tv_reader(node)
+
+        def read(view: Any) -> Any:
+            if not count:
+                tensor = torch.empty(shape, dtype=dtype)
+                return finish(tensor.as_strided(shape, strides) if strides is not None else tensor)
+            tensor = torch.frombuffer(view, dtype=dtype, count=count, offset=start)
+            return finish(tensor.reshape(shape) if strides is None else tensor.as_strided(shape, strides))
+
+        return read
 
     def _image(self, node: Node) -> Reader:
         from PIL import Image
@@ -371,3 +417,23 @@ class _Reading:
             return image
 
         return read
+
+
+def _tv_reader(node: Node) -> Reader:
+    """What makes a tensor one of the class it was."""
+    if "class" not in node:
+        return lambda tensor: tensor
+    from torchvision import tv_tensors
+
+    kind, fields = getattr(tv_tensors, node["class"]), dict(node["fields"])
+    if "format" in fields:
+        fields["format"] = tv_tensors.BoundingBoxFormat[fields["format"]]
+    if "canvas_size" in fields:
+        fields["canvas_size"] = tuple(fields["canvas_size"])
+
+    def read(tensor: Any) -> Any:
+        made = tensor.as_subclass(kind)
+        vars(made).update(fields)
+        return made
+
+    return read

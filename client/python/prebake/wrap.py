@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from prebake.dataset import Dataset
 from prebake.errors import Code, Refused
-from prebake.mapped import DatasetSource, Inputs, is_map_style
+from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
 from prebake.source import FileSource, FolderSource, Step
 
 
@@ -26,7 +27,8 @@ def wrap(
 
     - a list of file paths. The first of `transforms` gets the path.
     - an object like torchvision's ImageFolder (`samples` or `imgs`, `loader`): item i is its file's content.
-    - a subset (`torch.utils.data.Subset`) of anything that wrap takes: it shares with the whole.
+    - a subset (`torch.utils.data.Subset`) of anything that wrap takes: it shares with the whole. Of a
+      `ConcatDataset` each part is wrapped.
     - any other object with `__getitem__` and `__len__`. Item i is the object itself (its code and what it
       holds), the number i, and the files that it reads for it: those that `inputs(i)` names, or else those
       that it is seen to open.
@@ -43,8 +45,19 @@ def wrap(
         return dataset
     if isinstance(dataset, (list, tuple)):
         return _of_files(dataset, transforms, root, path)
-    if _is_subset(dataset):
+    if _is_of_torch(dataset, "Subset"):
         return _of_subset(dataset, transforms, root, path, inputs)
+    if _is_of_torch(dataset, "ConcatDataset") and inputs is None:
+        return _with(
+            dataset, "datasets", [wrap(each, transforms, root=root, path=path) for each in dataset.datasets]
+        )
+    if is_iterable_style(dataset):
+        raise Refused(
+            Code.DATASET,
+            f"a {type(dataset).__qualname__} yields its items in an order of its own, so that none can be told from "
+            "another: wrap the map-style data set that it reads, or give what it calls for each item to "
+            "prebake.cached(fn, inputs=[...])",
+        )
     if inputs is None and _is_folder(dataset):
         return _of_folder(dataset, transforms, root, path)
     if not is_map_style(dataset):
@@ -92,14 +105,23 @@ def _refuse_two(dataset: Any, transforms: Any) -> None:
         )
 
 
-def _is_subset(dataset: Any) -> bool:
+def _is_of_torch(dataset: Any, name: str) -> bool:
     cls = type(dataset)
-    return (cls.__module__, cls.__qualname__) == ("torch.utils.data.dataset", "Subset")
+    return (cls.__module__, cls.__qualname__) == ("torch.utils.data.dataset", name)
 
 
-def _of_subset(dataset: Any, transforms: Any, root: Any, path: bool, inputs: Inputs | None) -> Dataset:
+def _of_subset(dataset: Any, transforms: Any, root: Any, path: bool, inputs: Inputs | None) -> Any:
     whole = wrap(dataset.dataset, transforms, root=root, path=path, inputs=inputs)
+    if type(whole) is not Dataset:
+        return _with(dataset, "dataset", whole)
     return Dataset(whole._pipeline.source, dataset, [dataset, *whole._subsets])
+
+
+def _with(dataset: Any, name: str, value: Any) -> Any:
+    """The same data set over another."""
+    made = copy.copy(dataset)
+    setattr(made, name, value)
+    return made
 
 
 def _folder(root: Any) -> str | None:

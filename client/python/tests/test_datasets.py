@@ -241,3 +241,75 @@ def test_declared_inputs_are_believed_and_checked(folder: Path, loads: list[str]
         for path in folder.iterdir():
             (labels / f"{path.name}.txt").write_text("old")
         plain(prebake.wrap(Sides(folder), inputs=lambda i: photos.names[i]), 0, ORDER)
+
+
+class Listing(Photos):
+    """Looks at its folder for one of its items."""
+
+    def __getitem__(self, i: int) -> Any:
+        names = os.listdir(os.path.dirname(self.names[i])) if i == 5 else []
+        return {"image": load(self.names[i]), "beside": len(names)}
+
+
+@pytest.mark.usefixtures("connected")
+def test_an_item_that_cannot_be_known_is_made_here(folder: Path) -> None:
+    expected = plain(Listing(folder), 0, ORDER)
+    for _ in range(2):
+        wrapped = prebake.wrap(Listing(folder))
+        with pytest.warns(prebake.PrebakeWarning):
+            prebake.errors._said.clear()
+            found = plain(wrapped, 0, ORDER)
+        assert same(found, expected)
+        another_job()
+    assert wrapped.stats()["reused"] == len(ORDER) - 1
+
+
+class Joint(Photos):
+    """Transforms image and mask together, as torchvision's data sets do."""
+
+    def __init__(self, folder: Path, transforms: Any) -> None:
+        super().__init__(folder)
+        self.transforms = transforms
+
+    def __getitem__(self, i: int) -> Any:
+        image = load(self.names[i])
+        image, mask = self.transforms(image, image[..., 0] > 128)
+        return {"mask": mask, "image": image}
+
+
+class Both:
+    """Part of a joint transform."""
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+
+    def __call__(self, image: Any, mask: Any) -> Any:
+        return self.step(image), self.step(mask)
+
+
+class Pipe(Compose):
+    def __call__(self, *given: Any) -> Any:
+        for transform in self.transforms:
+            given = transform(*given)
+        return given
+
+
+Pipe.__name__ = Pipe.__qualname__ = "Compose"
+
+
+def _drawn(dataset: Any, seed: int) -> Any:
+    found = plain(dataset, seed, ORDER)
+    return found, random.random()
+
+
+@pytest.mark.usefixtures("connected")
+def test_joint_transforms_are_parted(folder: Path, loads: list[str]) -> None:
+    make = Pipe([Both(Shrink(2)), Both(Brighten())])
+    expected, after = _drawn(Joint(folder, make), 3)
+    for _ in range(2):
+        found, drawn = _drawn(prebake.wrap(Joint(folder, make)), 3)
+        assert same(found, expected) and drawn == after
+        another_job()
+        loads.clear()
+    wrapped = prebake.wrap(Joint(folder, make))
+    assert same(plain(wrapped, 3, ORDER), expected) and not loads

@@ -1,6 +1,7 @@
 """What a record tells of a fill: every file and folder that goes through Python, and nothing else."""
 
 import ctypes
+import multiprocessing
 import os
 import socket
 import sqlite3
@@ -192,6 +193,24 @@ def test_other_threads(here: Path) -> None:
         in_a_thread(recorded)
     assert not record.reads and record.incomplete is None
     assert list(inner[0].reads) == [str(here / "a")]
+
+
+class Opens:
+    """Opens a file when it is sent on."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        opened("a")
+        return (Opens, ())
+
+
+def test_a_thread_that_sends_on_what_was_made_is_no_helper(here: Path) -> None:
+    # As a loader's worker does while it loads its next batch.
+    queue = multiprocessing.get_context("spawn").Queue()
+    with Recorder() as record:
+        queue.put(Opens())
+        assert isinstance(queue.get(timeout=10), Opens)
+    queue.close()
+    assert record.incomplete is None and not record.reads
 
 
 def test_the_main_thread_is_no_helper_of_a_fill(here: Path) -> None:
