@@ -108,9 +108,10 @@ class DatasetSource:
             raise Refused(
                 Code.UNDECLARED, f"what loading an item reads cannot be known: {found.reason}; {fix}"
             )
-        if found.shared:
+        kept = [path for path in found.shared if os.path.realpath(path) not in declared]
+        if kept:
             # What a first item leaves open or remembers, later ones would read unheard.
-            raise Refused(Code.UNDECLARED, f"loading an item keeps {found.shared[0]} for later ones; {fix}")
+            raise Refused(Code.UNDECLARED, f"loading an item keeps {kept[0]} for later ones; {fix}")
         return found.deterministic_until - 1
 
     def operators(self, known: Sequence[Identity]) -> list[graph.Json]:
