@@ -73,12 +73,12 @@ class Pipeline:
     def gather(self, indices: Sequence[int], ahead: Ahead, **options: Any) -> dict[int, Any]:
         """Items up to the cut; see `Fill.gather`."""
         self._find_reads(indices, ahead)
-        return self.fill.gather(indices, self._known_of(ahead), **options)
+        return self.fill.gather(self._told(indices), self._known_of(ahead), **options)
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
         """Makes items readable; see `Fill.ensure`."""
         self._find_reads(indices, ahead)
-        return self.fill.ensure(indices, self._known_of(ahead), read_back=True)
+        return self.fill.ensure(self._told(indices), self._known_of(ahead), read_back=True)
 
     def element(self, i: int, got: dict[int, Any]) -> Any:
         """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
@@ -139,17 +139,28 @@ class Pipeline:
         if self.source.floor or self.fill.items() is None:
             return
         unknown = [i for i in indices if i not in self._reads]
-        declared = {i: self.source.reads(i) for i in unknown}
-        for i, paths in declared.items():
-            if paths is not None:
-                self._learn(i, paths)
-        self._discovery([i for i in unknown if declared[i] is None], ahead)
+        self._discovery([i for i in unknown if not self._is_declared(i)], ahead)
         fresh = self._discovery.fresh
         if fresh:
             try:
                 self.fill.ensure(list(fresh), lambda count: ())
             finally:
                 fresh.clear()
+
+    def _is_declared(self, i: int) -> bool:
+        """Whether the source is told what item i reads, rather than to find it out."""
+        try:
+            paths = self.source.reads(i)
+        except Refused as refused:
+            not_cached(refused)
+            return True
+        if paths is not None:
+            self._learn(i, paths)
+        return paths is not None
+
+    def _told(self, indices: Sequence[int]) -> Sequence[int]:
+        """Those of the items of which it is known what they read; the others are not shared."""
+        return indices if self.source.floor else [i for i in indices if i in self._reads]
 
     def _known_of(self, ahead: Ahead) -> Ahead:
         """Later items as far as it is known what they read."""
