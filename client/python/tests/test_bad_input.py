@@ -149,6 +149,12 @@ def dense(count: int) -> Node:
     return nodes[-1]
 
 
+def inside_itself() -> list[Any]:
+    made: list[Any] = [1]
+    made.append(made)
+    return made
+
+
 def itself() -> Node:
     node = Node([])
     node.after.append(node)
@@ -161,7 +167,7 @@ def test_a_data_set_that_cannot_be_pickled(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("connected")
-@pytest.mark.parametrize("make", [itself, lambda: dense(300), lambda: nested(20)])
+@pytest.mark.parametrize("make", [itself, inside_itself, lambda: dense(300), lambda: nested(20)])
 def test_graphs_of_objects_are_shared_in_bounded_time(folder: Path, make: Callable[[], Any]) -> None:
     assert not check(Texts(folder), lambda: prebake.wrap(Texts(folder, held=make())))
     _job._current = None
