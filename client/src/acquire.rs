@@ -36,7 +36,7 @@ const LOST_MAX: usize = 3;
 pub struct Acquired {
     /// Items leased to it now: to be computed and put, or released, by this thread. Wanted ones first.
     pub compute: Vec<usize>,
-    /// Wanted items to compute without storing, and why.
+    /// Wanted items to compute without storing, and why, by a stable code and in words.
     pub bypass: BTreeMap<usize, String>,
 }
 
@@ -171,7 +171,7 @@ impl Inner {
             if *lost == LOST_MAX {
                 search.bypass(
                     i,
-                    "its element cannot be mapped: memory is short, or it is evicted again and again",
+                    "R42 its element cannot be mapped: memory is short, or it is evicted again and again",
                 );
             }
         }
@@ -232,7 +232,7 @@ impl Search<'_> {
         let answers = state.refresh(&self.wanted, &inner.session);
         for (i, answer) in self.wanted.clone().into_iter().zip(answers) {
             if let Err(error) = answer {
-                self.bypass(i, &error.to_string());
+                self.bypass(i, &format!("R30 {error}"));
             }
         }
     }
@@ -282,7 +282,7 @@ impl Search<'_> {
                 Some(answer::Kind::Bypass(_)) if wanted => {
                     self.bypass(
                         i,
-                        "the daemon has no room for it now: its memory or disk budget is spent",
+                        "R42 the daemon has no room for it now: its memory or disk budget is spent",
                     );
                 }
                 Some(answer::Kind::Bypass(_)) => {}

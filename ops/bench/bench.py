@@ -48,10 +48,15 @@ SETTLE_SECONDS = 2.5
 def measure(data: Path | None, size: Size) -> list[Row]:
     """All rows, in the order of the table."""
     import cold
+    import knowing
     import warm
 
     images = IMAGES if data is None else count(data)
-    rows = [*warm.idle_rows(size.processes), *warm.read_rows(ITEMS, size.processes, size.pairs)]
+    rows = [
+        *warm.idle_rows(size.processes),
+        *warm.read_rows(ITEMS, size.processes, size.pairs),
+        *knowing.rows(size.processes),
+    ]
     if data is not None:
         return [*rows, *cold.Cold(data, images).rows(size.rounds)]
     with tempfile.TemporaryDirectory(prefix="prebake-bench-images-") as folder:

@@ -114,7 +114,8 @@ def refused(code: str, reason: str, location: str = "") -> None:
     """Tells the daemon, if there is one, of something that is not cached."""
     current = _current
     if current is not None and current.pid == os.getpid():
-        current.job.refused(code, reason, location)
+        # Names of files may hold what is no text.
+        current.job.refused(code, reason.encode("utf-8", "backslashreplace").decode(), location)
 
 
 def _warn(error: Exception) -> None:

@@ -47,9 +47,7 @@ class Dataset:
         return len(self._wrapped) if known else self._pipeline.source.count
 
     def __getitem__(self, i: int) -> Any:
-        original = self._pipeline.source.original
-        if original is not None and not self._is_place(i):
-            # Whatever else it takes for an index.
+        if self._is_odd(i):
             return self._wrapped[i]
         return self.__getitems__([i])[0]
 
@@ -57,6 +55,8 @@ class Dataset:
         """Several elements at once, as loaders ask for a batch."""
         if native() is None and self._pipeline.source.original is not None:
             return [self._wrapped[i] for i in indices]
+        if any(map(self._is_odd, indices)):
+            return [self[i] for i in indices]
         places = [self._place(i) for i in indices]
         following = places[-1] + 1 if places else 0
         return self._untripped(lambda: self._elements(places, following))
@@ -68,7 +68,7 @@ class Dataset:
         shape (over shared memory where they lie side by side), else a list of elements. Files edited before
         the call are seen; the order is known, so that other jobs' work on later batches is used.
         """
-        order = [self._place(i) for i in (range(len(self)) if order is None else order)]
+        order = self._order(range(len(self)) if order is None else order)
         if native() is not None:
             # At the start of an epoch inputs are looked at again, and the steps' own state.
             self._pipeline.renew(closely=True)
@@ -122,6 +122,26 @@ class Dataset:
         found = pipeline.gather(places, ahead, got=mine, validated=True)
         return _stacked(pipeline.element_list(places, found))
 
+    def _is_odd(self, i: Any) -> bool:
+        """Whether only the data set itself knows what it makes of an index: of a slice, a negative number, or one past
+        what it says its length is."""
+        if self._wrapped is None or self._pipeline.source.original is None:
+            return False
+        try:
+            return not 0 <= operator.index(i) < len(self)
+        except TypeError:
+            return True
+
+    def _order(self, order: Sequence[int]) -> Sequence[int]:
+        """Where in the source the items of an order are."""
+        if not isinstance(order, range):
+            order = list(order)
+        # Of a million items, looking at each here is half a second.
+        if not self._subsets and (isinstance(order, range) or set(map(type, order)) == {int}):
+            if not order or min(order) >= 0 and max(order) < len(self):
+                return order
+        return [self._place(i) for i in order]
+
     def _place(self, i: int) -> int:
         place = operator.index(i)
         place += len(self) if place < 0 else 0
@@ -130,13 +150,6 @@ class Dataset:
         for subset in self._subsets:
             place = operator.index(subset.indices[place])
         return place + self._pipeline.source.count if place < 0 else place
-
-    def _is_place(self, i: Any) -> bool:
-        try:
-            place = operator.index(i)
-        except TypeError:
-            return False
-        return -len(self) <= place < len(self)
 
     @property
     def __class__(self) -> type:

@@ -300,7 +300,7 @@ _SCALARS: dict[type, Callable[[Any], tuple[str, bytes]]] = {
     complex: lambda v: ("complex", struct.pack(">dd", v.real, v.imag)),
     str: lambda v: ("str", v.encode("utf-8", "surrogatepass")),
     bytes: lambda v: ("bytes", v),
-    bytearray: lambda v: ("bytearray", bytes(v)),
+    bytearray: lambda v: ("bytearray", memoryview(v)),
 }
 
 
@@ -309,7 +309,12 @@ def _plain(encoder: Encoder, tag: str, value: Any) -> bool:
     if len(value) < PLAIN_MIN:
         return False
     module = native()
-    found = module.digest_plain(value) if module is not None else None
+    try:
+        found = module.digest_plain(value) if module is not None else None
+    except OverflowError:
+        raise encoder.refuse(
+            Code.TOO_LARGE, "holds too many values; put them in a file and read it"
+        ) from None
     if found is not None:
         encoder.emit(f"plain {tag}", found)
     return found is not None

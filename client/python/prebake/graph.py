@@ -24,6 +24,8 @@ GRAPH_VERSION = 1
 #: Parameters are for people to read; the digest covers everything. Longer ones are left to it.
 TEXT_MAX = 200
 LIST_MAX = 16
+#: Lists in lists, which may share parts or hold themselves.
+DEPTH_MAX = 3
 
 Json = dict[str, Any]
 
@@ -171,7 +173,7 @@ def _function_params(function: types.FunctionType) -> dict[str, Any]:
     return params | {name: function.__globals__[name] for name in used if name in function.__globals__}
 
 
-def _value(value: Any) -> Json | None:
+def _value(value: Any, deep: int = DEPTH_MAX) -> Json | None:
     """A simple value as `prebake.v1.Value`; None for what is not one."""
     kind = type(value)
     if value is None:
@@ -184,8 +186,8 @@ def _value(value: Any) -> Json | None:
         return {"real": value if value - value == 0 else _unreal(value)}
     if kind is str and len(value) <= TEXT_MAX and value.isprintable():
         return {"text": value}
-    if kind in (list, tuple) and len(value) <= LIST_MAX:
-        members = [_value(member) for member in value]
+    if kind in (list, tuple) and len(value) <= LIST_MAX and deep:
+        members = [_value(member, deep - 1) for member in value]
         return None if None in members else {"list": {"values": members}}
     return None
 

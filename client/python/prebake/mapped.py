@@ -7,6 +7,7 @@ Which files those are is declared (`inputs=fn(i)`), or found out by watching the
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
 from prebake.placeholder import Parted
 from prebake.probe import Verdict
+from prebake.reads import PATHS_MAX
 from prebake.source import Step
 
 #: Files that hold many items, which libraries read in C and often keep open: where a data set names one, all
@@ -136,7 +138,13 @@ class DatasetSource:
     def reads(self, i: int) -> list[str] | None:
         if self._inputs is None:
             return None
-        return [*self.common, *_paths(self._inputs(i))]
+        try:
+            declared = _paths(self._inputs(i))
+        except Refused:
+            raise
+        except Exception as error:
+            raise Refused(Code.DATASET, f"inputs(i) raises {type(error).__name__}") from error
+        return [*self.common, *declared]
 
 
 def _itself(i: int) -> int:
@@ -155,8 +163,8 @@ def _paths(declared: Any) -> list[str]:
     if isinstance(declared, (str, os.PathLike)):
         return [os.fspath(declared)]
     if isinstance(declared, Iterable):
-        paths = list(declared)
-        if all(isinstance(path, (str, os.PathLike)) for path in paths):
+        paths = list(itertools.islice(declared, PATHS_MAX))
+        if all(isinstance(path, (str, os.PathLike)) for path in paths) and len(paths) < PATHS_MAX:
             return [os.fspath(path) for path in paths]
     raise Refused(
         Code.DATASET, f"inputs(i) has to return a path or several, not {type(declared).__qualname__}"

@@ -105,12 +105,12 @@ class Pipeline:
         """Items up to the cut; see `Fill.gather`."""
         found = self._find_reads(indices, ahead)
         found |= got or {}
-        return self.fill.gather(indices, self._known_of(ahead), found, validated)
+        return self.fill.gather(self._told(indices), self._known_of(ahead), found, validated)
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
         """Makes items readable; see `Fill.ensure`."""
         self._find_reads(indices, ahead)
-        return self.fill.ensure(indices, self._known_of(ahead), read_back=True)
+        return self.fill.ensure(self._told(indices), self._known_of(ahead), read_back=True)
 
     def element(self, i: int, got: dict[int, Any]) -> Any:
         """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
@@ -200,20 +200,10 @@ class Pipeline:
             return {}
         # Opened first: a probe may find files that all items read.
         items = self.fill.items()
-        try:
-            declared = {i: self.source.reads(i) for i in indices}
-        except Exception as error:
-            # The user's own function: what it says now is not known, and what it said no longer holds.
-            not_cached(error)
-            self._reads.clear()
-            self.fill.give_up()
-            return {}
-        for i, paths in declared.items():
-            if paths is not None and paths != self._reads.get(i):
-                self._learn(i, paths)
+        unknown = [i for i in indices if not self._is_declared(i)]
         if items is None:
             return {}
-        self._discovery([i for i in declared if declared[i] is None and i not in self._reads], ahead)
+        self._discovery([i for i in unknown if i not in self._reads], ahead)
         fresh = self._discovery.fresh
         if not fresh:
             return {}
@@ -226,6 +216,23 @@ class Pipeline:
             return {}
         finally:
             fresh.clear()
+
+    def _is_declared(self, i: int) -> bool:
+        """Whether the source is told what item i reads, rather than to find it out."""
+        try:
+            paths = self.source.reads(i)
+        except Refused as refused:
+            # What it says now is not known, and what it said no longer holds.
+            not_cached(refused)
+            self._reads.pop(i, None)
+            return True
+        if paths is not None and paths != self._reads.get(i):
+            self._learn(i, paths)
+        return paths is not None
+
+    def _told(self, indices: Sequence[int]) -> Sequence[int]:
+        """Those of the items of which it is known what they read; the others are not shared."""
+        return indices if self.source.floor else [i for i in indices if i in self._reads]
 
     def _known_of(self, ahead: Ahead) -> Ahead:
         """Later items as far as it is known what they read."""

@@ -18,6 +18,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from prebake import _job
+
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
 #: Files that hold code. Code has an identity of its own.
@@ -117,9 +119,13 @@ class Recorder:
         self._record, self._thread = Record(), threading.get_ident()
         self._outer = _records.get(self._thread)
         _records[self._thread] = self._record
+        if _hears is not None:
+            _hears.record_begins()
         return self._record
 
     def __exit__(self, *_: object) -> None:
+        if _hears is not None:
+            _hears.record_ends()
         if self._outer is None:
             del _records[self._thread]
         else:
@@ -131,19 +137,27 @@ class Recorder:
 _records: dict[int, Record] = {}
 _lock = threading.Lock()
 _installed = False
+#: The native module, if it is what hears of events and tells of those that matter, while a record is open.
+_hears: Any = None
 
 
 def _install() -> None:
     """Audit hooks cannot be removed, so there is one, from the first record on."""
-    global _installed
+    global _installed, _hears
+    if _installed:
+        return
     with _lock:
         if not _installed:
-            sys.addaudithook(_hook)
+            native = _job.native()
+            if native is not None and native.listen(_hook, list(_EVENTS)):
+                _hears = native
+            else:
+                sys.addaudithook(_hook)
             _installed = True
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    # Nothing may come before this: every event of the interpreter, in every thread, ends here.
+    # Nothing may come before this: without the native module, every event of the interpreter ends here.
     if not _records:
         return
     handle = _EVENTS.get(event)

@@ -10,7 +10,7 @@ from typing import Any
 from prebake.dataset import Dataset
 from prebake.errors import Code, Refused
 from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
-from prebake.source import FileSource, FolderSource, Step
+from prebake.source import FileSource, FolderSource, Step, paths
 
 
 def wrap(
@@ -72,13 +72,13 @@ def wrap(
 
 
 def _of_files(files: Any, transforms: Any, root: Any, path: bool) -> Dataset:
-    if not all(isinstance(file, (str, os.PathLike)) for file in files):
+    if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, files))):
         raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
     if not transforms:
         raise Refused(
             Code.DATASET, "wrap needs the transforms: the first gets the path, the last makes the element"
         )
-    return Dataset(FileSource([os.fspath(file) for file in files], list(transforms), _folder(root), not path))
+    return Dataset(FileSource(paths(files), list(transforms), _folder(root), not path))
 
 
 def _is_folder(dataset: Any) -> bool:

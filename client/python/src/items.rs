@@ -1,7 +1,7 @@
 //! Items as Python sees them.
 
-use crate::buffer::{Parts, View};
 use crate::error::raise;
+use crate::raw::buffer::{Parts, View};
 use prebake_client::{Code, Made};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

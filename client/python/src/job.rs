@@ -7,6 +7,7 @@ use prebake_client::{Code, Error, Options};
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::Graph;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::path::PathBuf;
 
 /// Connects to the daemon of a folder (by default the user's), and starts one before if there is none and `autostart`.
@@ -115,9 +116,16 @@ impl Collection {
         items.map(Items::new).map_err(raise)
     }
 
-    /// Items that are files: item i is `paths[i]`, named by its path below `root`.
-    fn files(&self, py: Python<'_>, root: PathBuf, paths: Vec<PathBuf>) -> PyResult<Items> {
-        py.detach(|| self.0.files(&root, paths))
+    /// Items that are files: item i is `paths[i]`, named by its path below `root`, by default the folder that they have in
+    /// common.
+    fn files(
+        &self,
+        py: Python<'_>,
+        root: Option<PathBuf>,
+        paths: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Items> {
+        let paths = paths.iter().map(path).collect::<PyResult<_>>()?;
+        py.detach(|| self.0.files(root.as_deref(), paths))
             .map(Items::new)
             .map_err(raise)
     }
@@ -128,5 +136,14 @@ impl Collection {
         let digest = digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
         let items = py.detach(|| self.0.call(name, digest, &paths));
         items.map(Items::new).map_err(raise)
+    }
+}
+
+/// A path, without the detour through the file system's encoding where that changes nothing: of a million it is half a
+/// second.
+fn path(given: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    match given.cast_exact::<PyString>().map(|text| text.to_str()) {
+        Ok(Ok(text)) if text.is_ascii() => Ok(PathBuf::from(text)),
+        _ => given.extract(),
     }
 }

@@ -3,16 +3,16 @@
 //! Thin: arguments in, results out, errors with a code. Every call that may wait, copy or take a lock lets go of the
 //! GIL first; none of the library's locks is held while the GIL is taken.
 
-#[allow(unsafe_code)]
-mod buffer;
 mod error;
 mod exit;
 mod items;
 mod job;
 mod plain;
+#[allow(unsafe_code)]
+mod raw;
 
-use crate::buffer::Parts;
 use crate::error::raise;
+use crate::raw::buffer::Parts;
 use prebake_client::{Code, Error, Folder};
 use prebake_fingerprint::input;
 use pyo3::prelude::*;
@@ -63,8 +63,6 @@ fn after_fork() {
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::buffer::View;
-    #[pymodule_export]
     use super::error::Error;
     #[pymodule_export]
     use super::items::Items;
@@ -72,6 +70,10 @@ mod _native {
     use super::job::{Collection, Job, connect};
     #[pymodule_export]
     use super::plain::digest_plain;
+    #[pymodule_export]
+    use super::raw::audit::{listen, record_begins, record_ends};
+    #[pymodule_export]
+    use super::raw::buffer::View;
     #[pymodule_export]
     use super::{after_fork, digest, folder, hash_file};
 }

@@ -1,5 +1,6 @@
 //! Digests of plain values (numbers, text, and lists, tuples and dictionaries of them), at the speed of a walk over memory.
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::borrow::Cow;
@@ -9,16 +10,24 @@ const CONTEXT: &str = "prebake 2026 plain value v1";
 /// Containers in containers. Deeper ones, and such as hold themselves, are left to the general description.
 const DEPTH_MAX: usize = 32;
 
+/// Values met on the way, over and over where containers share parts: half a second. Data sets of some ten million samples
+/// are below.
+const VALUES_MAX: usize = 1 << 26;
+
 /// Bytes gathered before they are hashed: small parts one by one would cost more than their bytes.
 const GATHERED: usize = 64 << 10;
 
 /// Digest of a value of exact builtin types; `None` for what holds anything else. It depends on the values alone, not
 /// on which of them are one object.
+///
+/// # Errors
+/// `OverflowError` if it has more values than can be walked over.
 #[pyfunction]
 pub(crate) fn digest_plain(value: &Bound<'_, PyAny>) -> PyResult<Option<Cow<'static, [u8]>>> {
     let mut walk = Walk {
         hasher: blake3::Hasher::new_derive_key(CONTEXT),
         gathered: Vec::with_capacity(GATHERED),
+        left: VALUES_MAX,
     };
     if !walk.value(value, 0)? {
         return Ok(None);
@@ -30,11 +39,14 @@ pub(crate) fn digest_plain(value: &Bound<'_, PyAny>) -> PyResult<Option<Cow<'sta
 struct Walk {
     hasher: blake3::Hasher,
     gathered: Vec<u8>,
+    left: usize,
 }
 
 impl Walk {
     /// Whether it is plain. Parts are tagged and length-prefixed.
     fn value(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+        let left = self.left.checked_sub(1);
+        self.left = left.ok_or_else(|| PyOverflowError::new_err("too many values"))?;
         if let Ok(text) = value.cast_exact::<PyString>() {
             // Lone surrogates have no UTF-8.
             return Ok(text.to_str().map(|text| self.part(b's', text.as_bytes())).is_ok());

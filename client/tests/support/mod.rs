@@ -175,7 +175,7 @@ pub fn data(count: usize) -> Data {
 impl Data {
     pub fn items(&self, job: &Job) -> Items {
         let collection = job.plan(graph("1")).unwrap();
-        collection.files(self.0.path(), self.1.clone()).unwrap()
+        collection.files(Some(self.0.path()), self.1.clone()).unwrap()
     }
 
     /// What the pipeline makes of item `i` as its file is now: its number, over and over.

@@ -1,4 +1,4 @@
-//! Python's buffer protocol. All `unsafe` of this crate is here.
+//! Python's buffer protocol.
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;

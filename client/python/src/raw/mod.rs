@@ -1,0 +1,4 @@
+//! Python's interfaces that are functions of C. All `unsafe` of this crate is in this module.
+
+pub(crate) mod audit;
+pub(crate) mod buffer;
