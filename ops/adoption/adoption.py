@@ -39,8 +39,10 @@ SETTLE_SECONDS = 2.5
 #: Stacks whose script is started by a program of theirs.
 LAUNCHED = {"torchrun_ddp": ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]}
 #: Stacks with another environment than the common one, and those that read something other than images.
-ENVIRONMENTS = {"keras_tfdata": "tf"}
-READS = {"torchaudio": "audio", "hf_trainer": "text", "audiomentations": "audio"}
+ENVIRONMENTS = {"keras_tfdata": "tf", "torchaudio_digits": "audio"}
+READS = {"torchaudio": "audio", "hf_trainer": "text"}
+#: Refused as a whole is also what has a reason and saves no more CPU than this: verdicts alone were reused.
+SAVED_MIN = 0.05
 
 
 @dataclass
@@ -200,7 +202,6 @@ def adopt(stack: Stack) -> Row:
     runs = [bare, cold, second]
     row.runs = True
     row.identical = bare.batches == cold.batches == second.batches
-    row.refused = second.reused == 0
     row.steps = sum(map(len, bare.batches.values()))
     row.made, row.reused = cold.made, second.reused
     row.cpu_seconds = [round(run.fetch_cpu, 3) for run in runs]
@@ -208,6 +209,7 @@ def adopt(stack: Stack) -> Row:
     row.steps_per_second = [round(run.steps_per_second, 2) for run in runs]
     row.daemon_cpu_seconds = round(second.daemon_cpu, 3)
     row.why = list(dict.fromkeys([*cold.said, *second.said, *status]))
+    row.refused = second.reused == 0 or bool(row.why) and (row.cpu_saved or 0) < SAVED_MIN
     return row
 
 

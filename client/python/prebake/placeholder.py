@@ -24,15 +24,19 @@ DEPTH_MAX = 8
 
 #: Classes that apply all of their `transforms` in turn.
 _COMPOSITIONS = frozenset({"Compose"})
+#: Packages whose compositions do more than that: their steps draw from one generator, even those that always apply.
+_JOINED = frozenset({"albumentations"})
 
 
 class Placeholder:
     """Stands for what a transform would have returned."""
 
-    __slots__ = ("_place",)
+    __slots__ = ("_place", "_key")
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, place: int, key: str | None = None) -> None:
+        #: Which call of the transform, and which part of what it returns; None for all of it.
         object.__setattr__(self, "_place", place)
+        object.__setattr__(self, "_key", key)
 
     def __getattr__(self, name: str) -> Any:
         raise Inseparable(f"it takes .{name} of what its transform returns")
@@ -56,6 +60,17 @@ for _name in _NAMES.split():
     setattr(Placeholder, _name, _touched(_name))
 
 
+class Named(Placeholder):
+    """Stands for what a transform of named arguments would have returned: a dictionary, as albumentations does."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Placeholder:
+        if type(key) is not str:
+            raise Inseparable("it uses __getitem__ on what its transform returns")
+        return Placeholder(object.__getattribute__(self, "_place"), key)
+
+
 class Parted:
     """A data set with a stand-in for its transform."""
 
@@ -72,38 +87,44 @@ class Parted:
         self.plain = place(None) if place is not None else dataset
 
     def _keep(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs or not args:
-            raise Inseparable("it gives its transform named arguments")
+        if bool(kwargs) == bool(args):
+            raise Inseparable("it gives its transform both named and other arguments, or none")
+        if kwargs and len(self.steps) != 1:
+            raise Inseparable("it gives its transform named arguments, and that is made of several")
         kept = self._load.kept
-        kept.append(list(args))
-        return Placeholder(len(kept) - 1)
+        kept.append(kwargs or list(args))
+        return (Named if kwargs else Placeholder)(len(kept) - 1)
 
     def load(self, i: int) -> Any:
         """Item i: what the transform would get (once for each time it is called), and the rest."""
         if self._transform is None:
-            return {"given": [[self.dataset[i]]], "rest": None, "at": [[]]}
-        kept: list[list[Any]] = []
+            return {"given": [[self.dataset[i]]], "rest": None, "at": [[0, None, []]]}
+        kept: list[Any] = []
         self._load.kept = kept
         try:
             element = self.dataset[i]
         finally:
             self._load.kept = []
-        at: list[tuple[int, list[Any]]] = []
+        at: list[list[Any]] = []
         rest = _without(element, at, [], 0)
         at.sort(key=lambda found: found[0])
-        if [place for place, _ in at] != list(range(len(kept))):
+        parts = {(place, key) for place, key, _ in at}
+        whole = {place for place, key in parts if key is None}
+        if {place for place, _ in parts} != set(range(len(kept))) or len(parts) != len(at):
             raise Inseparable("it does not return all that its transform made, just once")
-        return {"given": kept, "rest": rest, "at": [path for _, path in at]}
+        if any(key is not None and place in whole for place, key in parts):
+            raise Inseparable("it returns a part of what its transform made twice")
+        return {"given": kept, "rest": rest, "at": at}
 
     def forget(self) -> None:
         """Takes back the placeholders that the data set kept for itself in its tables."""
         for table in vars(self.dataset).values():
             if type(table) is dict:
-                for key in [key for key, value in table.items() if type(value) is Placeholder]:
+                for key in [key for key, value in table.items() if isinstance(value, Placeholder)]:
                     del table[key]
             elif type(table) is list:
                 for i, value in enumerate(table):
-                    if type(value) is Placeholder:
+                    if isinstance(value, Placeholder):
                         table[i] = None
 
     def apply(self, loaded: Any, step: Any) -> Any:
@@ -114,10 +135,14 @@ class Parted:
         """The element, once the rest of the steps is applied."""
         element = loaded["rest"]
         steps = [self._last(rest)] if rest and self._transform is not None else rest
-        for given, path in zip(loaded["given"], loaded["at"], strict=True):
+        results = []
+        for given in loaded["given"]:
+            named = type(given) is dict
             for step in steps:
                 given = _call(step, given)
-            element = _put(element, path, given[0] if len(given) == 1 else tuple(given))
+            results.append(given if named else given[0] if len(given) == 1 else tuple(given))
+        for place, key, path in loaded["at"]:
+            element = _put(element, path, results[place] if key is None else results[place][key])
         return element
 
     def _last(self, rest: Sequence[Any]) -> Any:
@@ -129,7 +154,9 @@ class Parted:
         return last
 
 
-def _call(step: Any, given: list[Any]) -> list[Any]:
+def _call(step: Any, given: Any) -> Any:
+    if type(given) is dict:
+        return step(**given)
     made = step(*given)
     return list(made) if len(given) > 1 and isinstance(made, tuple) else [made]
 
@@ -149,15 +176,23 @@ def _transform(dataset: Any) -> tuple[Any, Callable[[Any], Any] | None]:
             return made
 
         return own, place
-    if callable(joint) and own is None:
+    name = "transforms" if own is None and callable(joint) else _named(dataset) if joint is None else None
+    if own is None and name is not None:
 
-        def place_joint(stand_in: Any) -> Any:
+        def place_named(stand_in: Any) -> Any:
             made = copy.copy(dataset)
-            vars(made)["transforms"] = stand_in
+            vars(made)[name] = stand_in
             return made
 
-        return joint, place_joint
+        return _field(dataset, name), place_named
     return None, None
+
+
+def _named(dataset: Any) -> str | None:
+    """The one field that says in its name that it is a transform, as `image_transform` does."""
+    fields = getattr(dataset, "__dict__", {})
+    names = [name for name in fields if name.endswith(("_transform", "_transforms")) and callable(fields[name])]
+    return names[0] if len(names) == 1 and names[0] != "target_transform" else None
 
 
 def _field(dataset: Any, name: str) -> Any:
@@ -169,6 +204,8 @@ def flat(transform: Any) -> list[Any]:
     """A composed transform's steps."""
     if isinstance(transform, (list, tuple)):
         return [step for each in transform for step in flat(each)]
+    if type(transform).__module__.partition(".")[0] in _JOINED:
+        return [transform]
     if type(transform).__name__ not in _COMPOSITIONS or not isinstance(
         getattr(transform, "transforms", None), (list, tuple)
     ):
@@ -179,10 +216,10 @@ def flat(transform: Any) -> list[Any]:
     return steps
 
 
-def _without(element: Any, at: list[tuple[int, list[Any]]], path: list[Any], depth: int) -> Any:
-    """An element with None for each placeholder; `at` gets which one was where."""
-    if type(element) is Placeholder:
-        at.append((object.__getattribute__(element, "_place"), path))
+def _without(element: Any, at: list[list[Any]], path: list[Any], depth: int) -> Any:
+    """An element with None for each placeholder; `at` gets which one was where: place, key and path."""
+    if isinstance(element, Placeholder):
+        at.append([object.__getattribute__(element, name) for name in ("_place", "_key")] + [path])
         return None
     if depth == DEPTH_MAX:
         return element

@@ -118,6 +118,14 @@ def _bytes_of(array: Any) -> Any:
     return array.reshape(-1).view(sys.modules["numpy"].uint8)
 
 
+def _image_tensors(needed: bool = False) -> tuple[type, ...]:
+    """torchvision's tensors that are nothing but tensors of another class; none if it is not imported."""
+    if needed:
+        import torchvision.tv_tensors  # noqa: F401
+    known = sys.modules.get("torchvision.tv_tensors")
+    return () if known is None else (known.Image, known.Mask, known.Video)
+
+
 class _Writer:
     """Collects the leaves of a value."""
 
@@ -178,6 +186,9 @@ class _Writer:
             return {"kind": "scalar", "dtype": _descr(value.dtype)}
         if torch is not None and kind is torch.Tensor:
             return self._tensor(value, torch)
+        if torch is not None and kind in _image_tensors() and not vars(value):
+            # Not `value.as_subclass`, which torchvision overrides for its own.
+            return self._tensor(torch.Tensor.as_subclass(value, torch.Tensor), torch) | {"class": kind.__name__}
         if image is not None and kind is image.Image:
             return self._image(value, depth)
         raise Refused(
@@ -207,17 +218,22 @@ class _Writer:
             or tensor.device.type != "cpu"
             or tensor.requires_grad
             or dtype not in _TENSOR_DTYPES
-            or not tensor.is_contiguous()
             or tensor.is_neg()
         ):
-            raise Refused(
-                Code.VALUE, "only contiguous tensors on the CPU without gradient can be stored exactly"
-            )
+            raise Refused(Code.VALUE, "only dense tensors on the CPU without gradient can be stored exactly")
+        node: Node = {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape)}
+        if not tensor.is_contiguous():
+            # As arrays that are transposed; an image's channels are moved to the front in this way.
+            axes = sorted(range(tensor.ndim), key=lambda axis: -tensor.stride(axis))
+            tensor = tensor.permute(axes)
+            if tensor.stride() != torch.empty(tensor.shape, device="meta").stride():
+                raise Refused(Code.VALUE, "a tensor with gaps cannot be stored exactly; use .contiguous()")
+            node["axes"] = axes
         if tensor.numel():
             self._memory.append((tensor.data_ptr(), tensor.numel() * tensor.element_size()))
         flat = tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
         self.leaf(flat, tensor.numel() * tensor.element_size())
-        return {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape)}
+        return node
 
     def _image(self, image: Any, depth: int) -> Node:
         if image.mode != "1" and image.mode not in _IMAGE_BYTES:
@@ -352,9 +368,19 @@ class _Reading:
         dtype, shape = getattr(torch, node["dtype"]), tuple(node["shape"])
         count = math.prod(shape)
         start = self._leaf(dtype.itemsize * count)
-        if not count:
-            return lambda view: torch.empty(shape, dtype=dtype)
-        return lambda view: torch.frombuffer(view, dtype=dtype, count=count, offset=start).reshape(shape)
+        axes = node.get("axes", range(len(shape)))
+        stored, back = tuple(shape[axis] for axis in axes), sorted(range(len(shape)), key=axes.__getitem__)
+
+        def read(view: Any) -> Any:
+            if not count:
+                return torch.empty(shape, dtype=dtype)
+            flat = torch.frombuffer(view, dtype=dtype, count=count, offset=start)
+            return flat.reshape(stored).permute(back) if "axes" in node else flat.reshape(shape)
+
+        if "class" not in node:
+            return read
+        cls = next(each for each in _image_tensors(True) if each.__name__ == node["class"])
+        return lambda view: torch.Tensor.as_subclass(read(view), cls)
 
     def _image(self, node: Node) -> Reader:
         from PIL import Image
