@@ -1,7 +1,8 @@
 """`make adoption`: training stacks that nobody here wrote, with one line changed in their own data path.
 
-Each script of `stacks/` runs three times, each time in processes of its own and with the same seed: as it was (the
-lines that name Prebake taken out, or put back as their `# was:` says), with an empty cache, and as a second job.
+Each script of `stacks/` runs three times, each time in processes of its own and with the same seed: as it was
+(the lines that name Prebake taken out, or put back as their `# was:` says), with an empty cache, and as a
+second job.
 Compared is what reached the training steps: type, shape and bytes of every batch, and every loss.
 
 CPU is the process CPU time (all threads) spent fetching batches, collation included, in the job and in its
@@ -258,7 +259,9 @@ def main() -> int:
     """Exit status 1 if a stack does not run or is not identical."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--data", type=Path, help="a folder of JPEGs; made if not given")
-    arguments.add_argument("--audio", type=Path, help="a folder of WAV files named by digit; made if not given")
+    arguments.add_argument(
+        "--audio", type=Path, help="a folder of WAV files named by digit; made if not given"
+    )
     arguments.add_argument("--text", type=Path, help="a text file; made if not given")
     arguments.add_argument("--python", action="append", default=[], metavar="ENVIRONMENT=PROGRAM")
     arguments.add_argument("--only", action="append", default=[], metavar="STACK")

@@ -1,4 +1,4 @@
-"""What the stacks train on: folders and files that were named, in the layout the stacks expect, or made ones."""
+"""What the stacks train on: what was named, in the layout the stacks expect, or what is made here."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from PIL import Image
 
 CLASSES = 10
 #: Enough that a job's beginning does not hide what its batches cost; few enough for twenty stacks.
-IMAGES, SOUNDS, LINES = 150, 240, 4_000
+IMAGES, SOUNDS, LINES = 96, 240, 4_000
 #: Of a made image: as large as a photograph of ImageNet.
 SHAPE = (375, 500, 3)
 
 
 def images(folder: Path, given: Path | None) -> Path:
     """JPEGs in one folder per class, in the order of their names."""
-    files = [] if given is None else sorted(p for p in given.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
+    files = (
+        [] if given is None else sorted(p for p in given.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
+    )
     if given is not None and not files:
         raise FileNotFoundError(f"{given} holds no JPEG")
     files = files[:: max(1, len(files) // IMAGES)][:IMAGES]

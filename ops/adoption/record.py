@@ -1,4 +1,4 @@
-"""What a training script takes note of: each batch that reached a training step, the losses, and what the data cost.
+"""What a training script takes note of: each batch that is trained on, the losses, and what the data cost.
 
 Lines go to files of `ADOPTION_RECORD`: `batches-<rank>` and `cost-<process>`.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(os.environ["ADOPTION_RECORD"])
-#: Items before the first measured step are the job's start: imports, the model, and what Prebake looks at once.
+#: Of all runs.
 SEED = 7
 
 

@@ -24,7 +24,7 @@ DEPTH_MAX = 8
 
 #: Classes that apply all of their `transforms` in turn.
 _COMPOSITIONS = frozenset({"Compose"})
-#: Packages whose compositions do more than that: their steps draw from one generator, even those that always apply.
+#: Packages whose compositions do more: their steps draw from one generator, even those that always apply.
 _JOINED = frozenset({"albumentations"})
 
 
@@ -61,7 +61,7 @@ for _name in _NAMES.split():
 
 
 class Named(Placeholder):
-    """Stands for what a transform of named arguments would have returned: a dictionary, as albumentations does."""
+    """Stands for what a transform of named arguments would have returned: a dictionary."""
 
     __slots__ = ()
 
@@ -191,7 +191,9 @@ def _transform(dataset: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 def _named(dataset: Any) -> str | None:
     """The one field that says in its name that it is a transform, as `image_transform` does."""
     fields = getattr(dataset, "__dict__", {})
-    names = [name for name in fields if name.endswith(("_transform", "_transforms")) and callable(fields[name])]
+    names = [
+        name for name in fields if name.endswith(("_transform", "_transforms")) and callable(fields[name])
+    ]
     return names[0] if len(names) == 1 and names[0] != "target_transform" else None
 
 

@@ -188,7 +188,9 @@ class _Writer:
             return self._tensor(value, torch)
         if torch is not None and kind in _image_tensors() and not vars(value):
             # Not `value.as_subclass`, which torchvision overrides for its own.
-            return self._tensor(torch.Tensor.as_subclass(value, torch.Tensor), torch) | {"class": kind.__name__}
+            return self._tensor(torch.Tensor.as_subclass(value, torch.Tensor), torch) | {
+                "class": kind.__name__
+            }
         if image is not None and kind is image.Image:
             return self._image(value, depth)
         raise Refused(

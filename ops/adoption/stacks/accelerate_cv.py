@@ -1,9 +1,8 @@
-"""Accelerate's `cv_example`: a data set of one's own over a list of files, prepared with model and optimizer."""
+"""Accelerate's `cv_example`: a data set of its own over a list of files, all prepared."""
 
 import os
 import sys
 
-import prebake
 import record
 import torch
 from accelerate import Accelerator
@@ -11,6 +10,8 @@ from accelerate.utils import set_seed
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import Compose, RandomResizedCrop, ToTensor
+
+import prebake
 
 
 def extract_label(fname):

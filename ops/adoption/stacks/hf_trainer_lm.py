@@ -3,7 +3,6 @@
 import sys
 from itertools import chain
 
-import prebake
 import record
 from datasets import load_dataset
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -17,12 +16,16 @@ from transformers import (
     set_seed,
 )
 
+import prebake
+
 set_seed(record.SEED)
 record.seed()
 raw = load_dataset("text", data_files=sys.argv[1], split="train", cache_dir=str(record.FOLDER / "hf"))
 words = Tokenizer(models.BPE(unk_token="[UNK]"))
 words.pre_tokenizer = pre_tokenizers.Whitespace()
-words.train([sys.argv[1]], trainers.BpeTrainer(vocab_size=2000, special_tokens=["[UNK]"], show_progress=False))
+words.train(
+    [sys.argv[1]], trainers.BpeTrainer(vocab_size=2000, special_tokens=["[UNK]"], show_progress=False)
+)
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
 BLOCK = 64
 

@@ -1,11 +1,12 @@
-"""Keras on tf.data: files listed, decoded and resized, cached, then shuffled, as in TensorFlow's image tutorial."""
+"""Keras on tf.data: files listed, decoded, resized, cached, shuffled, as in TensorFlow's tutorial."""
 
 import sys
 
 import keras
-import prebake
 import record
 import tensorflow as tf
+
+import prebake
 
 keras.utils.set_random_seed(record.SEED)
 

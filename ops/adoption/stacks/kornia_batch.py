@@ -1,14 +1,15 @@
-"""kornia: images decoded and resized in the data set, augmented as batches in the training step. No workers."""
+"""kornia: decoded and resized in the data set, augmented as batches in the step. No workers."""
 
 import sys
 
 import kornia.augmentation as K
-import prebake
 import record
 import torch
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import Compose, Resize, ToTensor
+
+import prebake
 
 record.seed()
 dataset = ImageFolder(sys.argv[1], Compose([Resize((96, 96)), ToTensor()]))

@@ -1,10 +1,9 @@
-"""MONAI: dictionary transforms from its classification tutorial, its own Dataset and DataLoader, two workers."""
+"""MONAI: dictionary transforms as in its tutorial, its own Dataset and DataLoader, two workers."""
 
 import sys
 from pathlib import Path
 
 import monai
-import prebake
 import record
 import torch
 from monai.transforms import (
@@ -18,6 +17,8 @@ from monai.transforms import (
     ScaleIntensityd,
 )
 
+import prebake
+
 record.seed()
 monai.utils.set_determinism(seed=record.SEED)
 files = sorted(Path(sys.argv[1]).glob("*/*"))
@@ -25,7 +26,9 @@ classes = sorted({file.parent.name for file in files})
 data = [{"image": str(file), "label": classes.index(file.parent.name)} for file in files]
 transform = Compose(
     [
-        LoadImaged(keys="image", image_only=True, reader="PILReader", converter=lambda image: image.convert("RGB")),
+        LoadImaged(
+            keys="image", image_only=True, reader="PILReader", converter=lambda image: image.convert("RGB")
+        ),
         EnsureChannelFirstd(keys="image", channel_dim=-1),
         ScaleIntensityd(keys="image"),
         Resized(keys="image", spatial_size=(96, 96)),

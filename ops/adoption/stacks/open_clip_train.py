@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 
 import open_clip
-import prebake
 import record
 import torch
 from open_clip.transform import image_transform
 from open_clip_train.data import CsvDataset
 from torch.utils.data import DataLoader
+
+import prebake
 
 record.seed()
 table = record.FOLDER.parent / "pairs.csv"
@@ -18,7 +19,9 @@ if not table.exists():
     with table.open("w", newline="") as file:
         rows = csv.writer(file, delimiter="\t")
         rows.writerow(["filepath", "title"])
-        rows.writerows([path, f"a photo of {path.parent.name}"] for path in sorted(Path(sys.argv[1]).glob("*/*")))
+        rows.writerows(
+            [path, f"a photo of {path.parent.name}"] for path in sorted(Path(sys.argv[1]).glob("*/*"))
+        )
 transform = image_transform(96, is_train=True, mean=(0.48, 0.46, 0.41), std=(0.27, 0.26, 0.28))
 tokenizer = open_clip.SimpleTokenizer(context_length=16)
 dataset = CsvDataset(str(table), transform, "filepath", "title", sep="\t", tokenizer=tokenizer)

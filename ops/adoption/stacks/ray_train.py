@@ -2,7 +2,6 @@
 
 import sys
 
-import prebake
 import ray
 import ray.train.torch
 import record
@@ -13,11 +12,19 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
+import prebake
+
 
 def train_loop(config):
     record.seed()
     transform = v2.Compose(
-        [v2.Resize(112), v2.RandomCrop(96), v2.ToImage(), v2.ToDtype(torch.float, scale=True), v2.ToPureTensor()]
+        [
+            v2.Resize(112),
+            v2.RandomCrop(96),
+            v2.ToImage(),
+            v2.ToDtype(torch.float, scale=True),
+            v2.ToPureTensor(),
+        ]
     )
     dataset = ImageFolder(config["folder"], transform)
     dataset = prebake.wrap(dataset)

@@ -2,11 +2,12 @@
 
 import sys
 
-import prebake
 import record
 import timm
 import torch
 from timm.data import create_dataset, create_loader
+
+import prebake
 
 record.seed()
 dataset = create_dataset("folder", root=sys.argv[1])

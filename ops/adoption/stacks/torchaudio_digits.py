@@ -1,14 +1,15 @@
-"""torchaudio: a data set of one's own over WAV files, mel spectrograms, masked in the training step. No workers."""
+"""torchaudio: a data set over WAV files, mel spectrograms, masked in the step. No workers."""
 
 import sys
 from pathlib import Path
 
-import prebake
 import record
 import soundfile
 import torch
 import torchaudio
 from torch.utils.data import DataLoader, Dataset
+
+import prebake
 
 
 class Digits(Dataset):
@@ -36,9 +37,7 @@ transform = torch.nn.Sequential(
 dataset = Digits(sys.argv[1], transform)
 dataset = prebake.wrap(dataset)
 loader = DataLoader(dataset, batch_size=16, shuffle=True, drop_last=True)
-mask = torch.nn.Sequential(
-    torchaudio.transforms.TimeMasking(20), torchaudio.transforms.FrequencyMasking(10)
-)
+mask = torch.nn.Sequential(torchaudio.transforms.TimeMasking(20), torchaudio.transforms.FrequencyMasking(10))
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(10))
 optimizer = None
 for _epoch in range(2):

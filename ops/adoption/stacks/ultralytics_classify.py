@@ -3,17 +3,18 @@
 import sys
 from pathlib import Path
 
-import prebake
 import record
 from ultralytics import YOLO
 from ultralytics.models.yolo.classify import ClassificationTrainer
+
+import prebake
 
 
 class Trainer(ClassificationTrainer):
     def build_dataset(self, img_path, mode="train", batch=None):
         dataset = super().build_dataset(img_path, mode, batch)
-        dataset = prebake.wrap(dataset)
-        return dataset
+        # was: return dataset
+        return prebake.wrap(dataset)
 
     def preprocess_batch(self, batch):
         batch = super().preprocess_batch(batch)
