@@ -5,6 +5,7 @@
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
 #   make bench [DATA=...] [QUICK=1]    speed, CPU time and memory, against no cache and numpy.memmap
+#   make adoption [DATA=... AUDIO=... TEXT=...]   public training stacks with one line changed, compared; a table
 #   make python                        the wheel, built and installed into .venv
 #   make lint                          formatting, lints, licences and bans
 #   make clean                         all that these made in this folder
@@ -12,7 +13,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo bench cases test test-rust test-python test-torch test-ops test-frameworks python lint clean
+.PHONY: demo adoption bench cases test test-rust test-python test-torch test-ops test-frameworks python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -112,6 +113,35 @@ test-framework-$1: python $2/.requirements
 	$$(BOUNDED) $$(AROUND_$1) $2/bin/python $$(PYTEST) $$(FRAMEWORKS_DIR)/$1
 endef
 $(foreach each,$(FRAMEWORKS),$(eval $(call framework-rules,$(each),$(call framework-venv,$(each)))))
+
+# Training stacks as people install them: torch's environment and what runs beside it. TensorFlow's is the tests'.
+# torchaudio's last release is built for an older torch than the others take, and so has an environment of its own.
+ADOPTION := ops/adoption
+ADOPTION_LOCKS := $(ADOPTION)/environments
+adoption-venv = $(TEST_CACHE)/adoption-$1-$(shell { cat $(ADOPTION_LOCKS)/$1.lock $(REQUIREMENTS)/torch.lock; \
+    $(PYTHON) -VV; } | sha256sum | cut -c1-16)
+ADOPTION_VENV := $(call adoption-venv,stacks)
+AUDIO_VENV := $(call adoption-venv,audio)
+TF_VENV := $(call framework-venv,tf)
+ADOPTION_SECONDS_MAX := 5400
+
+$(ADOPTION_VENV)/.requirements: $(TORCH_VENV)/.requirements
+$(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements: $(TEST_CACHE)/adoption-%/.requirements:
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    -r $(ADOPTION_LOCKS)/$(firstword $(subst -, ,$*)).lock
+	# Torch's gigabytes are there already: only the stacks take it from there.
+	$(if $(filter stacks-%,$*),echo $(TORCH_VENV)/lib/python3*/site-packages > \
+	    $$(echo $(@D)/lib/python3*/site-packages)/torch.pth)
+	touch $@
+
+adoption: python $(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements $(TF_VENV)/.requirements
+	for venv in $(ADOPTION_VENV) $(AUDIO_VENV) $(TF_VENV); do $$venv/bin/python -m pip install --quiet \
+	    --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl; done
+	timeout --foreground --kill-after=10 $(ADOPTION_SECONDS_MAX) $(AROUND_ray) $(ADOPTION_VENV)/bin/python \
+	    $(ADOPTION)/adoption.py $(if $(DATA),--data '$(DATA)') $(if $(AUDIO),--audio '$(AUDIO)') \
+	    $(if $(TEXT),--text '$(TEXT)') --python tf=$(TF_VENV)/bin/python --python audio=$(AUDIO_VENV)/bin/python \
+	    --out target/adoption
 
 test-ops: python
 	PROMETHEUS="$$(ops/tests/prometheus.sh $(TEST_CACHE))" \

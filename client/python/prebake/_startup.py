@@ -21,6 +21,8 @@ _LIBRARY = re.compile(
     r"/(etc/(ld\.so\.\w+|locale\.alias|localtime|nsswitch\.conf|passwd|group)"
     r"|usr/(lib|share)/(locale|zoneinfo)/.*"
     r"|.*/(pyvenv\.cfg|python\d+\.zip|gconv-modules\.cache|openssl\.cnf)"
+    # What `ctypes.util.find_library` asks: the table of libraries, as programs.
+    r"|(usr/)?sbin/ldconfig(\.real)?"
     r"|.*\.so(\.\d+)*)",
     re.DOTALL,
 )

@@ -22,38 +22,24 @@ from prebake.again import Inseparable
 #: Levels of containers in an element that are searched for placeholders.
 DEPTH_MAX = 8
 
-#: The part of a placeholder that stands for all of what is returned.
-WHOLE = -1
-
 #: Classes that apply all of their `transforms` in turn.
 _COMPOSITIONS = frozenset({"Compose"})
+#: Packages whose compositions do more: their steps draw from one generator, even those that always apply.
+_JOINED = frozenset({"albumentations"})
 
 
 class Placeholder:
-    """Stands for what a transform would have returned for the call at `place`; with `part`, for one of the
-    `parts` that it returns. It can be taken apart if it was given as many, as joint transforms are."""
+    """Stands for what a transform would have returned."""
 
-    __slots__ = ("_place", "_part", "_parts")
+    __slots__ = ("_place", "_key")
 
-    def __init__(self, place: int, parts: int, part: int = WHOLE) -> None:
-        for name, value in (("_place", place), ("_parts", parts), ("_part", part)):
-            object.__setattr__(self, name, value)
-
-    def __iter__(self) -> Iterator[Placeholder]:
-        place, parts, part = _said(self)
-        if parts == 1 or part != WHOLE:
-            raise Inseparable("it uses __iter__ on what its transform returns")
-        return iter([Placeholder(place, parts, i) for i in range(parts)])
+    def __init__(self, place: int, key: str | int | None = None) -> None:
+        #: Which call of the transform, and which part of what it returns; None for all of it.
+        object.__setattr__(self, "_place", place)
+        object.__setattr__(self, "_key", key)
 
     def __getattr__(self, name: str) -> Any:
         raise Inseparable(f"it takes .{name} of what its transform returns")
-
-
-def _said(placeholder: Placeholder) -> tuple[int, int, int]:
-    place, parts, part = (
-        object.__getattribute__(placeholder, name) for name in ("_place", "_parts", "_part")
-    )
-    return place, parts, part
 
 
 def _touched(name: str) -> Callable[..., Any]:
@@ -65,13 +51,38 @@ def _touched(name: str) -> Callable[..., Any]:
 
 # Python looks these up in the class, past `__getattr__`. Truth and equality would answer silently.
 _NAMES = (
-    "__bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __len__ __getitem__ __setitem__ "
+    "__bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __len__ __iter__ __getitem__ __setitem__ "
     "__contains__ __call__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ "
     "__neg__ __invert__ __and__ __or__ __float__ __int__ __index__ __array__ __str__ __repr__ __format__ "
     "__enter__ __next__ __reduce_ex__ __copy__ __deepcopy__ __dir__ __setattr__ __matmul__ __mod__ __pow__"
 )
 for _name in _NAMES.split():
     setattr(Placeholder, _name, _touched(_name))
+
+
+class Named(Placeholder):
+    """Stands for what a transform of named arguments would have returned: a dictionary."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Placeholder:
+        if type(key) is not str:
+            raise Inseparable("it uses __getitem__ on what its transform returns")
+        return Placeholder(object.__getattribute__(self, "_place"), key)
+
+
+class Joint(Placeholder):
+    """Stands for what a transform of several arguments would have returned: as many. It can be taken apart."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, place: int, parts: int) -> None:
+        super().__init__(place)
+        object.__setattr__(self, "_parts", parts)
+
+    def __iter__(self) -> Iterator[Placeholder]:
+        place, parts = (object.__getattribute__(self, name) for name in ("_place", "_parts"))
+        return iter([Placeholder(place, part) for part in range(parts)])
 
 
 class Parted:
@@ -93,42 +104,48 @@ class Parted:
         self.plain = place(None) if place is not None else dataset
 
     def _keep(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs or not args:
-            raise Inseparable("it gives its transform named arguments")
+        if bool(kwargs) == bool(args):
+            raise Inseparable("it gives its transform both named and other arguments, or none")
+        if kwargs and len(self.steps) != 1:
+            raise Inseparable("it gives its transform named arguments, and that is made of several")
         kept = self._load.kept
-        kept.append(list(args))
-        return Placeholder(len(kept) - 1, len(args))
+        kept.append(kwargs or list(args))
+        place = len(kept) - 1
+        if len(args) > 1:
+            return Joint(place, len(args))
+        return Named(place) if kwargs else Placeholder(place)
 
     def load(self, i: int) -> Any:
         """Item i: what the transform would get (once for each time it is called), and the rest."""
         if self._transform is None:
-            return {"given": [[self._dataset[i]]], "rest": None, "at": [[[WHOLE, []]]]}
+            return {"given": [[self._dataset[i]]], "counts": [1], "rest": None, "at": [[0, None, []]]}
         assert self._place is not None, "what has a transform has a place for it"
-        kept: list[list[Any]] = []
+        kept: list[Any] = []
         self._load.kept = kept
         try:
             element = self._place(self._keep)[i]
         finally:
             self._load.kept = []
-        found: list[tuple[int, int, list[Any]]] = []
-        rest = _without(element, found, [], 0)
-        at: list[list[Any]] = [[] for _ in kept]
-        for place, part, path in sorted(found, key=lambda each: each[:2]):
-            at[place].append([part, path])
-        for given, parts in zip(kept, at, strict=True):
-            if [part for part, _ in parts] not in ([WHOLE], list(range(len(given)))):
-                raise Inseparable("it does not return all that its transform made, just once")
-        return {"given": kept, "rest": rest, "at": at}
+        at: list[list[Any]] = []
+        rest = _without(element, at, [], 0)
+        at.sort(key=lambda found: found[0])
+        parts = {(place, key) for place, key, _ in at}
+        whole = {place for place, key in parts if key is None}
+        if {place for place, _ in parts} != set(range(len(kept))) or len(parts) != len(at):
+            raise Inseparable("it does not return all that its transform made, just once")
+        if any(key is not None and place in whole for place, key in parts):
+            raise Inseparable("it returns a part of what its transform made twice")
+        return {"given": kept, "counts": [len(given) for given in kept], "rest": rest, "at": at}
 
     def forget(self) -> None:
         """Takes back the placeholders that the data set kept for itself in its tables."""
         for table in vars(self.plain).values():
             if type(table) is dict:
-                for key in [key for key, value in table.items() if type(value) is Placeholder]:
+                for key in [key for key, value in table.items() if isinstance(value, Placeholder)]:
                     del table[key]
             elif type(table) is list:
                 for i, value in enumerate(table):
-                    if type(value) is Placeholder:
+                    if isinstance(value, Placeholder):
                         table[i] = None
 
     def apply(self, loaded: Any, step: Any) -> Any:
@@ -139,15 +156,16 @@ class Parted:
         """The element, once the rest of the steps is applied."""
         element = loaded["rest"]
         steps = [self._last(rest)] if rest and self._transform is not None else rest
-        for given, parts in zip(loaded["given"], loaded["at"], strict=True):
+        results = []
+        for given in loaded["given"]:
+            named = type(given) is dict
             for step in steps:
                 given = _call(step, given)
-            whole = parts[0][0] == WHOLE
-            if not whole and len(given) != len(parts):
-                raise Inseparable(f"its transform returns {len(given)} for {len(parts)}")
-            for part, path in parts:
-                value = given[part] if not whole else given[0] if len(given) == 1 else tuple(given)
-                element = _put(element, path, value)
+            results.append(given if named else given[0] if len(given) == 1 else tuple(given))
+        for place, key, path in loaded["at"]:
+            if type(key) is int and not _is_tuple_of(results[place], loaded["counts"][place]):
+                raise Inseparable("its transform returns more or fewer values than it is given")
+            element = _put(element, path, results[place] if key is None else results[place][key])
         return element
 
     def _last(self, rest: Sequence[Any]) -> Any:
@@ -159,7 +177,13 @@ class Parted:
         return last
 
 
-def _call(step: Any, given: list[Any]) -> list[Any]:
+def _is_tuple_of(value: Any, count: int) -> bool:
+    return type(value) is tuple and len(value) == count
+
+
+def _call(step: Any, given: Any) -> Any:
+    if type(given) is dict:
+        return step(**given)
     made = step(*given)
     return list(made) if len(given) > 1 and isinstance(made, tuple) else [made]
 
@@ -179,15 +203,25 @@ def _transform(dataset: Any) -> tuple[Any, Callable[[Any], Any] | None]:
             return made
 
         return own, place
-    if callable(joint) and own is None:
+    name = "transforms" if own is None and callable(joint) else _named(dataset) if joint is None else None
+    if own is None and name is not None:
 
-        def place_joint(stand_in: Any) -> Any:
+        def place_named(stand_in: Any) -> Any:
             made = copy.copy(dataset)
-            vars(made)["transforms"] = stand_in
+            vars(made)[name] = stand_in
             return made
 
-        return joint, place_joint
+        return _field(dataset, name), place_named
     return None, None
+
+
+def _named(dataset: Any) -> str | None:
+    """The one field that says in its name that it is a transform, as `image_transform` does."""
+    fields = getattr(dataset, "__dict__", {})
+    names = [
+        name for name in fields if name.endswith(("_transform", "_transforms")) and callable(fields[name])
+    ]
+    return names[0] if len(names) == 1 and names[0] != "target_transform" else None
 
 
 def _field(dataset: Any, name: str) -> Any:
@@ -199,6 +233,8 @@ def flat(transform: Any) -> list[Any]:
     """A composed transform's steps."""
     if isinstance(transform, (list, tuple)):
         return [step for each in transform for step in flat(each)]
+    if type(transform).__module__.partition(".")[0] in _JOINED:
+        return [transform]
     if type(transform).__name__ not in _COMPOSITIONS or not isinstance(
         getattr(transform, "transforms", None), (list, tuple)
     ):
@@ -209,11 +245,10 @@ def flat(transform: Any) -> list[Any]:
     return steps
 
 
-def _without(element: Any, at: list[tuple[int, int, list[Any]]], path: list[Any], depth: int) -> Any:
-    """An element with None for each placeholder; `at` gets which one, and what part of it, was where."""
-    if type(element) is Placeholder:
-        place, _, part = _said(element)
-        at.append((place, part, path))
+def _without(element: Any, at: list[list[Any]], path: list[Any], depth: int) -> Any:
+    """An element with None for each placeholder; `at` gets which one was where: place, key and path."""
+    if isinstance(element, Placeholder):
+        at.append([object.__getattribute__(element, name) for name in ("_place", "_key")] + [path])
         return None
     if depth == DEPTH_MAX:
         return element

@@ -168,6 +168,48 @@ def test_it_looks_like_what_it_wraps(folder: Path) -> None:
     assert same(plain(wrapped, 0, ORDER), plain(photos, 0, ORDER))
 
 
+class Pets(Photos):
+    """Calls its transform by another name."""
+
+    def __init__(self, folder: Path, image_transform: Any) -> None:
+        super().__init__(folder)
+        self.image_transform = image_transform
+
+    def __getitem__(self, i: int) -> Any:
+        return {"image": self.image_transform(load(self.names[i])), "label": i}
+
+
+class Masked(Photos):
+    """Gives its transform named arguments and takes what it returns apart, as with albumentations."""
+
+    def __getitem__(self, i: int) -> Any:
+        image = load(self.names[i])
+        made = self.transform(image=image, mask=image[..., 0])
+        return {"mask": made["mask"], "image": made["image"]}
+
+
+class Lighter:
+    """Draws, and takes and returns names."""
+
+    def __call__(self, image: Any, mask: Any) -> dict[str, Any]:
+        by = np.uint8(_jitter())
+        return {"image": image + by, "mask": mask + by}
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("make", [Pets, Masked])
+def test_a_transform_of_another_kind_is_taken_out_too(folder: Path, loads: list[str], make: Any) -> None:
+    transform = Compose([Shrink(2), Brighten()]) if make is Pets else Lighter()
+    expected = plain(make(folder, transform), 1, ORDER)
+    assert same(plain(prebake.wrap(make(folder, transform)), 1, ORDER), expected)
+    another_job()
+    loads.clear()
+    second = prebake.wrap(make(folder, transform))
+    assert same(plain(second, 1, ORDER), expected)
+    # Which step draws is found out with one item.
+    assert len(loads) <= 4
+
+
 class Sizes(Photos):
     """Does something with what its transform returns."""
 

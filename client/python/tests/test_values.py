@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake import Refused, values
+from prebake import Refused, fingerprint, values
 
 
 def round_trip(value: Any) -> Any:
@@ -205,7 +205,29 @@ def test_tensors() -> None:
     with pytest.raises(Refused):
         values.encode(torch.zeros(3, requires_grad=True))
     with pytest.raises(Refused):
-        values.encode(torch.zeros(3, 4).T)
+        values.encode(torch.zeros(3, 4)[:, ::2])
+    with pytest.raises(Refused):
+        values.encode(torch.zeros(3, 1).expand(3, 4))
+
+
+def test_transposed_tensors_keep_their_strides() -> None:
+    torch = pytest.importorskip("torch")
+    for tensor in (torch.rand(3, 4).T, torch.rand(5, 4, 3).permute(2, 0, 1)):
+        back = round_trip(tensor)
+        assert torch.equal(back, tensor) and back.stride() == tensor.stride()
+
+
+def test_image_tensors_keep_their_class() -> None:
+    torch = pytest.importorskip("torch")
+    tv_tensors = pytest.importorskip("torchvision.tv_tensors")
+    for cls in (tv_tensors.Image, tv_tensors.Mask, tv_tensors.Video):
+        value = cls(torch.arange(24, dtype=torch.uint8).reshape(1, 4, 2, 3).permute(0, 3, 1, 2))
+        back = round_trip({"image": value})["image"]
+        assert type(back) is cls and torch.equal(back, value) and back.stride() == value.stride()
+        assert fingerprint(value) == fingerprint(cls(value.clone())) != fingerprint(cls(value + 1))
+    boxes = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=(4, 4))
+    with pytest.raises(Refused):
+        values.encode(boxes)
 
 
 def test_parts_that_share_memory_are_refused() -> None:
