@@ -17,9 +17,8 @@ from prebake.reads import Recorder
 from prebake.source import Source, Step
 from prebake.verdict import verdict
 
-
-#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other thread of
-#: the job opened something meanwhile.
+#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other
+#: thread of the job opened something meanwhile.
 UNFOLLOWED_MAX = 16
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
+from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.datasets import ImageFolder, VisionDataset, VOCSegmentation
-from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 import prebake
