@@ -26,10 +26,8 @@ SETTLED_NS = 20_000_000
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
 LOOK_SHARE = 0.01
-
-
-#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other thread of
-#: the job opened something meanwhile.
+#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other
+#: thread of the job opened something meanwhile.
 UNFOLLOWED_MAX = 16
 
 

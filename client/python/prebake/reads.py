@@ -29,8 +29,8 @@ CODE_SUFFIXES = (".py", ".pyc", ".so")
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 #: Opens that give no content: a folder is read by listing it.
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
-#: Threads that hand on what others made, by what they run: a loader's worker sends its batches with them, by sockets
-#: and over descriptors, while the next item is loaded. Nothing of theirs comes back to a fill.
+#: Threads that hand on what others made, by what they run: a loader's worker sends its batches with them,
+#: over sockets, while the next item is loaded. Nothing of theirs comes back to a fill.
 _CARRIERS = frozenset(
     {
         ("multiprocessing.queues", "_feed"),

@@ -48,14 +48,13 @@ def wrap(
     if _is_of_torch(dataset, "Subset"):
         return _of_subset(dataset, transforms, root, path, inputs)
     if _is_of_torch(dataset, "ConcatDataset") and inputs is None:
-        return _with(
-            dataset, "datasets", [wrap(each, transforms, root=root, path=path) for each in dataset.datasets]
-        )
+        parts = [wrap(each, transforms, root=root, path=path) for each in dataset.datasets]
+        return _with(dataset, "datasets", parts)
     if is_iterable_style(dataset):
         raise Refused(
             Code.DATASET,
-            f"a {type(dataset).__qualname__} yields its items in an order of its own, so that none can be told from "
-            "another: wrap the map-style data set that it reads, or give what it calls for each item to "
+            f"a {type(dataset).__qualname__} yields its items in an order of its own, so that none can be "
+            "told from another: wrap the map-style data set that it reads, or give what it calls for each item to "
             "prebake.cached(fn, inputs=[...])",
         )
     if inputs is None and _is_folder(dataset):

@@ -289,7 +289,7 @@ class Listing(Photos):
     """Looks at its folder for one of its items."""
 
     def __getitem__(self, i: int) -> Any:
-        names = os.listdir(os.path.dirname(self.names[i])) if i == 5 else []
+        names = sorted(os.listdir(os.path.dirname(self.names[i]))) if i == 5 else []
         return {"image": load(self.names[i]), "beside": len(names)}
 
 
@@ -298,7 +298,7 @@ def test_an_item_that_cannot_be_known_is_made_here(folder: Path) -> None:
     expected = plain(Listing(folder), 0, ORDER)
     for _ in range(2):
         wrapped = prebake.wrap(Listing(folder))
-        with pytest.warns(prebake.PrebakeWarning):
+        with pytest.warns(prebake.PrebakeWarning, match="item 5 lists the folder"):
             prebake.errors._said.clear()
             found = plain(wrapped, 0, ORDER)
         assert same(found, expected)
@@ -355,3 +355,26 @@ def test_joint_transforms_are_parted(folder: Path, loads: list[str]) -> None:
         loads.clear()
     wrapped = prebake.wrap(Joint(folder, make))
     assert same(plain(wrapped, 3, ORDER), expected) and not loads
+
+
+class Sometimes(Photos):
+    """Looks at what its transform returns for one of its items."""
+
+    def __getitem__(self, i: int) -> Any:
+        image = self.transform(load(self.names[i]))
+        return {"image": image, "size": image.shape[0] if i == 3 else 0}
+
+
+def test_a_batch_begun_anew_draws_what_it_drew(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a daemon items are made and finished one by one, so that the first have drawn by then.
+    monkeypatch.setenv("PREBAKE_DIR", str(tmp_path / "none"))
+    for name, value in (("_current", None), ("_retry_at", 0.0), ("_autostart", False)):
+        monkeypatch.setattr(_job, name, value)
+    transform = Compose([Shrink(2), Brighten()])
+    expected = plain(Sometimes(folder, transform), 3, ORDER)
+    random.seed(3)
+    with pytest.warns(prebake.PrebakeWarning):
+        found = prebake.wrap(Sometimes(folder, transform)).__getitems__(ORDER)
+    assert same(found, expected)
