@@ -116,8 +116,8 @@ class Dataset:
         return _stacked([pipeline.element(i, found) for i in places])
 
     def _is_odd(self, i: Any) -> bool:
-        """Whether only the data set itself knows what it makes of an index: of a slice, a negative number, or one past
-        what it says its length is."""
+        """Whether only the data set itself knows what it makes of an index: a slice, a negative number, or one
+        past what it says its length is."""
         if self._wrapped is None or self._pipeline.source.original is None:
             return False
         try:
@@ -130,9 +130,9 @@ class Dataset:
         if not isinstance(order, range):
             order = list(order)
         # Of a million items, looking at each here is half a second.
-        if self._places is None and (isinstance(order, range) or set(map(type, order)) == {int}):
-            if not order or 0 <= min(order) and max(order) < len(self):
-                return order
+        plain = isinstance(order, range) or set(map(type, order)) <= {int}
+        if self._places is None and plain and (not order or (min(order) >= 0 and max(order) < len(self))):
+            return order
         return [self._place(i) for i in order]
 
     def _place(self, i: int) -> int:

@@ -302,7 +302,9 @@ def _plain(encoder: Encoder, tag: str, value: Any) -> bool:
     try:
         found = module.digest_plain(value) if module is not None else None
     except OverflowError:
-        raise encoder.refuse(Code.TOO_LARGE, "holds too many values; put them in a file and read it") from None
+        raise encoder.refuse(
+            Code.TOO_LARGE, "holds too many values; put them in a file and read it"
+        ) from None
     if found is not None:
         encoder.emit(f"plain {tag}", found)
     return found is not None
