@@ -116,7 +116,7 @@ class Dataset:
         return _stacked([pipeline.element(i, found) for i in places])
 
     def _is_odd(self, i: Any) -> bool:
-        """Whether only the data set itself knows what it makes of an index: a slice, a negative number, or one
+        """Whether only the data set knows what it makes of an index: a slice, a negative number, or one
         past what it says its length is."""
         if self._wrapped is None or self._pipeline.source.original is None:
             return False
