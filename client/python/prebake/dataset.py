@@ -123,8 +123,8 @@ class Dataset:
         return _stacked(pipeline.element_list(places, found))
 
     def _is_odd(self, i: Any) -> bool:
-        """Whether only the data set itself knows what it makes of an index: of a slice, a negative number, or one past
-        what it says its length is."""
+        """Whether only the data set knows what it makes of an index: a slice, a negative number, or one
+        past what it says its length is."""
         if self._wrapped is None or self._pipeline.source.original is None:
             return False
         try:
@@ -137,9 +137,9 @@ class Dataset:
         if not isinstance(order, range):
             order = list(order)
         # Of a million items, looking at each here is half a second.
-        if not self._subsets and (isinstance(order, range) or set(map(type, order)) == {int}):
-            if not order or min(order) >= 0 and max(order) < len(self):
-                return order
+        plain = isinstance(order, range) or set(map(type, order)) <= {int}
+        if not self._subsets and plain and (not order or (min(order) >= 0 and max(order) < len(self))):
+            return order
         return [self._place(i) for i in order]
 
     def _place(self, i: int) -> int:

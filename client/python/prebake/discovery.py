@@ -62,8 +62,8 @@ class Discovery:
 
     @property
     def fresh(self) -> dict[int, Fresh]:
-        """Loaded by this thread and not stored yet: another load of them is spared. What another thread loaded,
-        its steps may be working on in place.
+        """Loaded by this thread and not stored yet: another load of them is spared. What another thread
+        loaded, its steps may be working on in place.
         """
         if not hasattr(self._own, "fresh"):
             self._own.fresh = {}
@@ -79,7 +79,7 @@ class Discovery:
         self._learned(i, paths(stored, self._source.root))
 
     def _is_sound(self, i: int) -> bool:
-        """Whether what an item was seen to read is all there is; if not, it is computed here and not stored."""
+        """Whether what an item was seen to read is all there is; if not, it is computed here only."""
         fresh = self.fresh.get(i)
         if fresh is None:
             return True

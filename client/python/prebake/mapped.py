@@ -161,11 +161,14 @@ def _apply(source: DatasetSource, step: Step, value: Any) -> Any:
 
 def _paths(declared: Any) -> list[str]:
     if isinstance(declared, (str, os.PathLike)):
-        return [os.fspath(declared)]
+        declared = [declared]
     if isinstance(declared, Iterable):
         paths = list(itertools.islice(declared, PATHS_MAX))
         if all(isinstance(path, (str, os.PathLike)) for path in paths) and len(paths) < PATHS_MAX:
-            return [os.fspath(path) for path in paths]
+            names = [os.fspath(path) for path in paths]
+            # Neither names a file, and both are errors where a path is asked for.
+            if all(name and b"\0" not in os.fsencode(name) for name in names):
+                return names
     raise Refused(
         Code.DATASET, f"inputs(i) has to return a path or several, not {type(declared).__qualname__}"
     )

@@ -22,7 +22,7 @@ from prebake.verdict import verdict
 #: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
 #: of the clock that stamps files.
 SETTLED_NS = 20_000_000
-#: A description (loading and all steps, with what they hold) that takes no longer may be made for every lease.
+#: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
 LOOK_SHARE = 0.01

@@ -72,7 +72,7 @@ class Named(Placeholder):
 
 
 class Joint(Placeholder):
-    """Stands for what a transform of several arguments would have returned: as many. It can be taken apart."""
+    """Stands for what a transform of several arguments would have returned: as many, to be taken apart."""
 
     __slots__ = ("_parts",)
 

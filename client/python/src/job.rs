@@ -118,12 +118,7 @@ impl Collection {
 
     /// Items that are files: item i is `paths[i]`, named by its path below `root`, by default the folder that they have in
     /// common.
-    fn files(
-        &self,
-        py: Python<'_>,
-        root: Option<PathBuf>,
-        paths: Vec<Bound<'_, PyAny>>,
-    ) -> PyResult<Items> {
+    fn files(&self, py: Python<'_>, root: Option<PathBuf>, paths: Vec<Bound<'_, PyAny>>) -> PyResult<Items> {
         let paths = paths.iter().map(path).collect::<PyResult<_>>()?;
         py.detach(|| self.0.files(root.as_deref(), paths))
             .map(Items::new)
