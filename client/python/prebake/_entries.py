@@ -136,7 +136,9 @@ class Entries:
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
-        items = collection.named(os.sep, [(each.digest, each.name) for each in self._inputs])
+        named = [(each.digest, each.name) for each in self._inputs]
+        # What has no files reads none.
+        items = collection.named(os.sep, named, unread=True)
         for i, each in enumerate(self._inputs):
             if each.paths:
                 items.set_reads(i, list(each.paths))

@@ -184,7 +184,7 @@ class Masked(Photos):
 
     def __getitem__(self, i: int) -> Any:
         image = load(self.names[i])
-        made = self.transform(image=image, mask=image[..., 0])
+        made = self.transform(image=image, mask=np.ascontiguousarray(image[..., 0]))
         return {"mask": made["mask"], "image": made["image"]}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from prebake import probe
+from prebake._startup import is_startup
 from prebake.errors import Code
 from prebake.probe import Verdict
 
@@ -625,3 +626,8 @@ def test_tensors(script: Run) -> None:
     drop = "import torch\ndef drop(x):\n    torch.rand(1)\n    return x\nsteps = [float, drop]"
     verdict = judged(script, drop)
     assert (verdict.code, verdict.deterministic_until) == (Code.RANDOM, 1) and "torch" in verdict.reason
+
+
+def test_what_finds_libraries_is_no_input() -> None:
+    assert is_startup("/usr/sbin/ldconfig") and is_startup("/sbin/ldconfig.real")
+    assert not is_startup("/usr/sbin/other") and not is_startup("/home/me/sbin/ldconfig.txt")

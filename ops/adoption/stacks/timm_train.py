@@ -6,6 +6,7 @@ import record
 import timm
 import torch
 from timm.data import create_dataset, create_loader
+from timm.optim import create_optimizer_v2
 
 import prebake
 
@@ -24,7 +25,7 @@ loader = create_loader(
     persistent_workers=False,
 )
 model = timm.create_model("test_resnet", pretrained=False, num_classes=10)
-optimizer = timm.optim.create_optimizer_v2(model, opt="adamw", lr=1e-3)
+optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-3)
 for _epoch in range(2):
     for image, target in loader:
         loss = torch.nn.functional.cross_entropy(model(image), target)
