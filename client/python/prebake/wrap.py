@@ -54,8 +54,8 @@ def wrap(
         raise Refused(
             Code.DATASET,
             f"a {type(dataset).__qualname__} yields its items in an order of its own, so that none can be "
-            "told from another: wrap the map-style data set that it reads, or give what it calls for each item to "
-            "prebake.cached(fn, inputs=[...])",
+            "told from another: wrap the map-style data set that it reads, or give what it calls for each "
+            "item to prebake.cached(fn, inputs=[...])",
         )
     if inputs is None and _is_folder(dataset):
         return _of_folder(dataset, transforms, root, path)
