@@ -42,8 +42,8 @@ LAUNCHED = {"torchrun_ddp": ["-m", "torch.distributed.run", "--nproc-per-node=2"
 #: Stacks with another environment than the common one, and those that read something other than images.
 ENVIRONMENTS = {"keras_tfdata": "tf", "torchaudio_digits": "audio"}
 READS = {"torchaudio": "audio", "hf_trainer": "text"}
-#: Refused as a whole is also what has a reason, saves no more CPU than this and reused no more entries: some tell
-#: what a pipeline was found to be, and are no elements of it.
+#: Refused as a whole is also what has a reason, saves no more CPU than this and reused no more entries: some
+#: tell what a pipeline was found to be, and are no elements of it.
 SAVED_MIN, REUSED_MIN = 0.05, 10
 
 
