@@ -28,7 +28,7 @@ class Dataset:
     What it wraps shows through: its attributes, and its class to `isinstance`.
     """
 
-    # Libraries walk what a data set's `__dict__` holds (MONAI seeds what it finds): that too is the wrapped one's.
+    # Libraries walk what a data set holds (MONAI seeds what it finds): its `__dict__` is the wrapped one's.
     __slots__ = ("__weakref__", *sorted(_OWN))
 
     def __init__(self, source: Source, wrapped: Any = None, subsets: Sequence[Any] = ()) -> None:
