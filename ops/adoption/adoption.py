@@ -42,8 +42,9 @@ LAUNCHED = {"torchrun_ddp": ["-m", "torch.distributed.run", "--nproc-per-node=2"
 #: Stacks with another environment than the common one, and those that read something other than images.
 ENVIRONMENTS = {"keras_tfdata": "tf", "torchaudio_digits": "audio"}
 READS = {"torchaudio": "audio", "hf_trainer": "text"}
-#: Refused as a whole is also what has a reason and saves no more CPU than this: verdicts alone were reused.
-SAVED_MIN = 0.05
+#: Refused as a whole is also what has a reason, saves no more CPU than this and reused no more entries: some
+#: tell what a pipeline was found to be, and are no elements of it.
+SAVED_MIN, REUSED_MIN = 0.05, 10
 
 
 @dataclass
@@ -210,7 +211,9 @@ def adopt(stack: Stack) -> Row:
     row.steps_per_second = [round(run.steps_per_second, 2) for run in runs]
     row.daemon_cpu_seconds = round(second.daemon_cpu, 3)
     row.why = list(dict.fromkeys([*cold.said, *second.said, *status]))
-    row.refused = second.reused == 0 or bool(row.why) and (row.cpu_saved or 0) < SAVED_MIN
+    row.refused = second.reused == 0 or (
+        bool(row.why) and (row.cpu_saved or 0) < SAVED_MIN and second.reused < REUSED_MIN
+    )
     return row
 
 

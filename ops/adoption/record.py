@@ -39,7 +39,11 @@ def batch(*parts: Any, loss: Any = None, rank: int = 0) -> None:
     digest = hashlib.sha256()
     for part in parts:
         _update(digest, part)
-    noted = [digest.hexdigest(), None if loss is None else float(loss).hex(), time.monotonic()]
+    noted = [
+        digest.hexdigest(),
+        None if loss is None else float(getattr(loss, "detach", lambda: loss)()).hex(),
+        time.monotonic(),
+    ]
     _note(f"batches-{rank}", noted)
 
 

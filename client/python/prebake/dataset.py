@@ -28,6 +28,9 @@ class Dataset:
     What it wraps shows through: its attributes, and its class to `isinstance`.
     """
 
+    # Libraries walk what a data set holds (MONAI seeds what it finds): its `__dict__` is the wrapped one's.
+    __slots__ = ("__weakref__", *sorted(_OWN))
+
     def __init__(self, source: Source, wrapped: Any = None, subsets: Sequence[Any] = ()) -> None:
         self._pipeline = Pipeline(source)
         self._wrapped = wrapped
@@ -153,25 +156,37 @@ class Dataset:
 
     @property
     def __class__(self) -> type:
-        wrapped = vars(self).get("_wrapped")
+        wrapped = _wrapped(self)
         return Dataset if wrapped is None else type(wrapped)
 
+    @property
+    def __dict__(self) -> dict[str, Any]:
+        return getattr(_wrapped(self), "__dict__", {})
+
     def __getattr__(self, name: str) -> Any:
-        wrapped = vars(self).get("_wrapped")
+        wrapped = _wrapped(self)
         if wrapped is None or name.startswith("__"):
             raise AttributeError(f"{type(self).__qualname__} has no attribute {name!r}")
         return getattr(wrapped, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        wrapped = vars(self).get("_wrapped")
+        wrapped = _wrapped(self)
         if wrapped is None or name in _OWN:
-            vars(self)[name] = value
+            object.__setattr__(self, name, value)
             return
         setattr(wrapped, name, value)
 
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
         return Dataset, (self._pipeline.source, self._wrapped, self._subsets)
+
+
+def _wrapped(dataset: Dataset) -> Any:
+    """What is wrapped; None before that is known."""
+    try:
+        return object.__getattribute__(dataset, "_wrapped")
+    except AttributeError:
+        return None
 
 
 def _stacked(found: list[Any]) -> Any:

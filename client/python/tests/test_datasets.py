@@ -161,6 +161,8 @@ def test_it_looks_like_what_it_wraps(folder: Path) -> None:
     wrapped = prebake.wrap(photos)
     assert isinstance(wrapped, Photos) and len(wrapped) == len(photos)
     assert wrapped.classes == ["cat", "dog"]
+    # What walks through a data set finds each of its parts once, and nothing else.
+    assert wrapped.__dict__ is photos.__dict__
     restored = pickle.loads(pickle.dumps(wrapped))
     assert isinstance(restored, Photos) and same(plain(restored, 0, ORDER), plain(photos, 0, ORDER))
     wrapped.transform = Compose([Shrink(4)])

@@ -35,7 +35,7 @@ transform = torch.nn.Sequential(
     torchaudio.transforms.AmplitudeToDB(),
 )
 dataset = Digits(sys.argv[1], transform)
-dataset = prebake.wrap(dataset)
+dataset = prebake.wrap(dataset, inputs=dataset.files.__getitem__)
 loader = DataLoader(dataset, batch_size=16, shuffle=True, drop_last=True)
 mask = torch.nn.Sequential(torchaudio.transforms.TimeMasking(20), torchaudio.transforms.FrequencyMasking(10))
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(10))

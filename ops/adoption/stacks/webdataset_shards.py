@@ -22,16 +22,15 @@ if not folder.exists():
             writer.write({"__key__": f"{i:05}", "jpg": file.read_bytes(), "cls": int(file.parent.name[-1])})
 
 
-def decode(samples):
-    for sample in samples:
-        image = Image.open(io.BytesIO(sample["jpg"])).convert("RGB").resize((96, 96))
-        yield {**sample, "jpg": numpy.asarray(image)}
+def decode(sample):
+    image = Image.open(io.BytesIO(sample["jpg"])).convert("RGB").resize((96, 96))
+    return {**sample, "jpg": numpy.asarray(image)}
 
 
 shards = sorted(str(path) for path in folder.glob("*.tar"))
 dataset = wds.WebDataset(shards, shardshuffle=False)
-# was: dataset = dataset.compose(decode)
-dataset = dataset.compose(prebake.wds.cached(decode))
+# was: dataset = dataset.map(decode)
+dataset = dataset.compose(prebake.wds.cached(wds.map(decode)))
 dataset = dataset.shuffle(64, seed=record.SEED).to_tuple("jpg", "cls").batched(16, partial=False)
 loader = wds.WebLoader(dataset, batch_size=None)
 model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 7, 4), torch.nn.Flatten(), torch.nn.LazyLinear(10))
