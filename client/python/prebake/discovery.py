@@ -70,10 +70,6 @@ class Discovery:
         found: dict[int, Fresh] = self._own.fresh
         return found
 
-    def knows(self, i: int) -> bool:
-        """Whether the item's reads are known here."""
-        return bool(self._known[i])
-
     def _learn(self, i: int, stored: Sequence[bytes]) -> None:
         self._known[i] = 1
         self._learned(i, paths(stored, self._source.root))

@@ -110,11 +110,6 @@ class Fill:
         """Opens the collection anew at the next use."""
         self._connection = self._items = None
 
-    def give_up(self) -> None:
-        """From now on everything is computed here."""
-        self._unstorable = True
-        self.reset()
-
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
         connection = _job.connection()

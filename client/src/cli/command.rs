@@ -1,14 +1,14 @@
 //! Runs a command: its output passes through as it comes and is kept beside.
 
 use crate::trace;
-use prebake_client::trace::{Report, Traced};
+use prebake_client::trace::{Report, Traced, children_cpu_ns};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::retry_on_intr,
 };
 use std::{
     fmt::Display,
-    fs, io,
+    io,
     io::{Read, Write},
     os::{fd::AsFd, unix::process::ExitStatusExt},
     path::PathBuf,
@@ -40,7 +40,7 @@ pub struct Ran {
 /// If it cannot be started.
 pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
     let (name, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let before = children_cpu();
+    let before = children_cpu_ns();
     // Nothing is ever written to it: it is closed when the command has ended.
     let (ended, running) = io::pipe()?;
     let mut running_child = match watch {
@@ -74,7 +74,7 @@ pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
         status,
         stdout,
         stderr,
-        cpu: traced.unwrap_or_else(|| children_cpu().saturating_sub(before)),
+        cpu: traced.unwrap_or_else(|| Duration::from_nanos(children_cpu_ns().saturating_sub(before))),
         report,
     })
 }
@@ -175,19 +175,4 @@ fn closed(from: &impl AsFd) -> Result<bool, String> {
 
 fn unread(error: impl Display) -> String {
     format!("what it printed could not be read: {error}")
-}
-
-/// CPU time of children that were waited for (proc(5): cutime and cstime).
-fn children_cpu() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat
-        .rsplit_once(')')
-        .map_or("", |(_, rest)| rest)
-        .split_ascii_whitespace();
-    let ticks: u64 = fields
-        .skip(13)
-        .take(2)
-        .filter_map(|f| f.parse::<u64>().ok())
-        .sum();
-    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }

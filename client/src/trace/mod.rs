@@ -24,7 +24,7 @@ mod state;
 mod tracer;
 
 pub use report::{Name, Report, Stamp};
-pub use serve::{Request, serve};
+pub use serve::{Request, children_cpu_ns, serve};
 pub use state::{ABSENT, names, state};
 
 use std::io::{self, Read};

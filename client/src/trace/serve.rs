@@ -51,7 +51,7 @@ pub fn serve(request: Request) -> io::Result<()> {
         .map(|text| CString::new(text.as_bytes()))
         .collect();
     let numbers: Vec<RawFd> = open.iter().map(|(number, _)| *number).collect();
-    let before = children_cpu();
+    let before = children_cpu_ns();
     let spawned = ptrace::spawn(&command?, &calls::filter(&numbers))?;
     if let Some(e) = &spawned.untraced {
         record.incomplete(format!("it cannot be traced here ({e})"));
@@ -82,7 +82,7 @@ pub fn serve(request: Request) -> io::Result<()> {
         signal,
         failed,
         left,
-        cpu_ns: children_cpu().saturating_sub(before),
+        cpu_ns: children_cpu_ns().saturating_sub(before),
         ..tracer.record.report()
     };
     rustix::process::set_parent_process_death_signal(None)?;
@@ -117,7 +117,8 @@ fn open_files() -> Vec<(RawFd, PathBuf)> {
 }
 
 /// CPU time of children that were waited for (proc(5): cutime and cstime), in nanoseconds.
-fn children_cpu() -> u64 {
+#[must_use]
+pub fn children_cpu_ns() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat
         .rsplit_once(')')
