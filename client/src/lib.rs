@@ -47,6 +47,7 @@ mod session;
 mod socket;
 mod staging;
 pub mod trace;
+mod verify;
 mod view;
 mod walk;
 

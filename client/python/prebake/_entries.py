@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, snapshot, tripwire
+from prebake import graph, marks, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Fill, nothing_ahead, unseen
+from prebake.verify import Verifier
 
 
 class Input(NamedTuple):
@@ -101,7 +102,8 @@ class Entries:
         self._compute = compute
         #: Whether making a value drew random numbers.
         self._drew = False
-        self._fill = Fill(self._open, compute, len(inputs), self._unchanged)
+        verifier = Verifier(compute, lambda: marks.tolerance(step))
+        self._fill = Fill(self._open, compute, len(inputs), self._unchanged, verifier=verifier)
 
     def __len__(self) -> int:
         return len(self._inputs)

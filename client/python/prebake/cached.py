@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph, tripwire
+from prebake import graph, marks, tripwire
 from prebake._job import native
 from prebake.again import Tripped
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Fill, nothing_ahead
+from prebake.verify import Verifier
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -81,7 +82,10 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
             return None
         return collection.call(name, arguments, paths)
 
-    return Fill(open_items, lambda _: function(*bound.args, **bound.kwargs), 1)
+    def compute(_: int) -> Any:
+        return function(*bound.args, **bound.kwargs)
+
+    return Fill(open_items, compute, 1, verifier=Verifier(compute, lambda: marks.tolerance(function)))
 
 
 def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:

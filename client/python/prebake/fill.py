@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prebake import _job, tripwire, values
+from prebake import _job, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, not_cached, warn_once, where
 
@@ -68,7 +68,7 @@ class Fill:
     any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
-    into it before.
+    into it before. `verifier` computes some of the hits again, where that is asked for.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Fill:
         spent: Callable[[int], tuple[int, int]] = lambda i: (0, 0),
         prepare: Callable[[Sequence[int]], None] = lambda indices: None,
         approve: Callable[[Any, int], bool] = lambda items, i: True,
+        verifier: verify.Verifier | None = None,
     ) -> None:
         self._open_items = open_items
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
@@ -88,6 +89,9 @@ class Fill:
         self._prepare = prepare
         self._approve = approve
         self._compute = compute
+        self._verifier = verifier if verify.share() else None
+        #: The native items of a collection that did not reproduce: nothing more is read or stored here.
+        self._left: Any = None
         self._unchanged = unchanged
         self._changes = 0
         self._connection: _job.Connection | None = None
@@ -103,7 +107,7 @@ class Fill:
 
     def stats(self) -> dict[str, int]:
         """What this process took from the cache and what it computed, by the native module's count."""
-        items = self._items
+        items = self._items if self._left is None else self._left
         return dict(items.stats()) if items is not None else {}
 
     def reset(self) -> None:
@@ -112,6 +116,8 @@ class Fill:
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
+        if self._left is not None:
+            return None
         connection = _job.connection()
         if connection is not self._connection:
             if self._connection is not None and self._connection.pid != os.getpid():
@@ -146,6 +152,11 @@ class Fill:
         if items is not None:
             self._guarded(items.set_reads, i, paths)
 
+    def stored(self, i: int) -> Any:
+        """The element of item i, if it is there; nothing is computed. None too if it cannot be told."""
+        items = self.items()
+        return None if items is None else self._read_from(items, [i]).get(i)
+
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""
         items = self.items()
@@ -172,9 +183,15 @@ class Fill:
         `validated`, inputs are as `validate` last found them.
         """
         got = got or {}
+        given = dict(got) if self._verifier is not None else got
         alone: dict[int, str] = {}
         for attempt in range(READS_MAX + 1):
             for i in indices:
+                if self._verifier is not None and i not in got:
+                    other = self._verified(self._verifier, i)
+                    if other is not None:
+                        # What else was served is in doubt as well.
+                        return {**given, i: other.value}
                 found = self._read(i, validated) if i not in got else None
                 if found is not None:
                     got[i] = values.decode(found[1], found[0])
@@ -212,7 +229,29 @@ class Fill:
             if error.code != "ragged":
                 _job.failed(error)
             return None
-        return values.decode_batch(*found) if found is not None else None
+        if found is None or self._verifier is not None and not self._reproduces(self._verifier, indices):
+            return None
+        return values.decode_batch(*found)
+
+    def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
+        """Item i computed again, if it is a hit that is to be verified and is not the same."""
+        items, connection = self._items, self._connection
+        if items is None or connection is None or connection.pid != os.getpid() or items.missing([i]):
+            return None
+        if not verifier.due(i):
+            return None
+        try:
+            other = verifier.check(items, i, self._culprit, self._unchanged)
+        except _job.native().Error as error:
+            _job.failed(error)
+            return None
+        if other is not None:
+            self._left = items
+            self.reset()
+        return other
+
+    def _reproduces(self, verifier: verify.Verifier, indices: Sequence[int]) -> bool:
+        return all(self._verified(verifier, i) is None for i in indices)
 
     def _read(self, i: int, validated: bool) -> Any:
         items = self._items
@@ -363,6 +402,8 @@ class Fill:
         cpu, io = cpu + before_cpu, max(0, wall - cpu) + before_io
         stored = self._guarded(items.put, i, layout, parts, cpu, io, read_back=read_back)
         self._stored = self._stored or stored is not None
+        if read_back and self._verifier is not None:
+            self._verifier.made(i)
         self._changes = 0
         return stored is not None
 

@@ -10,6 +10,9 @@ use std::{collections::HashMap, path::Path, process::ExitCode};
 const REFUSALS_SHOWN: usize = 4;
 const REASON_BYTES_SHOWN: usize = 160;
 
+/// Digits of a digest that people are shown, and may give to have it cleared.
+const DIGEST_CHARS: usize = 16;
+
 /// Prints the status of the daemon.
 pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     let status = control(dir)?.status().map_err(|e| e.to_string())?;
@@ -63,9 +66,20 @@ fn table(status: &StatusResponse) -> String {
         reasons(&t.miss_reasons),
         t.bypasses
     );
+    out += &verified(&t);
     out += &tiers(&t);
     for warning in &status.warnings {
         out += &format!("warning   {warning}\n");
+    }
+    for q in &status.quarantined {
+        let digest = q
+            .subgraph_digest
+            .get(..DIGEST_CHARS)
+            .unwrap_or(&q.subgraph_digest);
+        out += &format!(
+            "quarantine {digest} {}: {} {} did not reproduce for {} ({}); see prebake verify --clear\n",
+            q.pipeline, q.operator, q.location, q.item, q.reason
+        );
     }
     out += &refusals(status, &t);
     if !status.collections.is_empty() {
@@ -83,6 +97,17 @@ fn table(status: &StatusResponse) -> String {
             human_seconds(c.cpu_seconds_saved),
             reasons(&c.miss_reasons)
         );
+        if c.verified > 0 {
+            out += &format!(
+                "  verified: {} hits, {} did not reproduce, {} of CPU\n",
+                c.verified,
+                c.mismatches,
+                human_seconds(c.verify_cpu_seconds)
+            );
+        }
+        if c.quarantined {
+            out += "  quarantined: it, or something upstream of it, did not reproduce\n";
+        }
         if !c.differs.is_empty() {
             out += &format!("  differs from an earlier one: {}\n", c.differs);
         }
@@ -118,6 +143,18 @@ fn refusals(status: &StatusResponse, totals: &Totals) -> String {
         out += &format!("  {} {}: {reason} {} ({})\n", r.code, r.title, r.location, r.job);
     }
     out
+}
+
+/// What was computed again to be compared, if anything was.
+fn verified(t: &Totals) -> String {
+    match t.verified {
+        0 => String::new(),
+        hits => format!(
+            "verified  {hits} hits, {} did not reproduce; {} of CPU\n",
+            t.mismatches,
+            human_seconds(t.verify_cpu_seconds)
+        ),
+    }
 }
 
 fn tiers(t: &Totals) -> String {
