@@ -229,7 +229,8 @@ class Fill:
             if error.code != "ragged":
                 _job.failed(error)
             return None
-        if found is None or self._verifier is not None and not self._reproduces(self._verifier, indices):
+        verifier = self._verifier
+        if found is None or verifier is not None and not self._reproduces(verifier, items, indices):
             return None
         return values.decode_batch(*found)
 
@@ -250,8 +251,16 @@ class Fill:
             self.reset()
         return other
 
-    def _reproduces(self, verifier: verify.Verifier, indices: Sequence[int]) -> bool:
-        return all(self._verified(verifier, i) is None for i in indices)
+    def _reproduces(self, verifier: verify.Verifier, items: Any, indices: Sequence[int]) -> bool:
+        """Whether items that were read are the same when computed again, and their inputs as they were."""
+        if any(self._verified(verifier, i) is not None for i in indices):
+            return False
+        changed = bool(items.missing(indices))
+        if changed:
+            # They are read again, which is no other hit.
+            for i in indices:
+                verifier.made(i)
+        return not changed
 
     def _read(self, i: int, validated: bool) -> Any:
         items = self._items

@@ -69,11 +69,11 @@ class Verifier:
         self._compute = compute
         self._tolerance = tolerance
         self._blame = blame
-        #: Made and read back here: no hits yet.
+        #: Made or verified here, and read back: no hits yet.
         self._made: set[int] = set()
 
     def made(self, i: int) -> None:
-        """Item i was made here, and will be read back."""
+        """Item i was made or verified here, and will be read back."""
         self._made.add(i)
 
     def due(self, i: int) -> bool:
