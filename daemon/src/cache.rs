@@ -221,7 +221,9 @@ impl Cache {
             self.metrics.errors.with_label_values(&[error.code()]).inc();
             tracing::error!(%error, "a quarantine ends with this daemon");
         }
-        let told = record.told();
+        // As every plan will say it: another job may have been first.
+        let known = self.quarantine.blame(&collection.domain, &collection.graph);
+        let told = known.unwrap_or(record).told();
         let digest = collection.graph.digest();
         let mut downstream = self.catalog.all();
         downstream.retain(|c| c.domain == collection.domain && contains(&c.graph, digest));

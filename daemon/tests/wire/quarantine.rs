@@ -52,7 +52,7 @@ async fn a_mismatch_ends_serving_and_storing_for_everyone_of_the_domain() {
     assert!(told.starts_with("R38 ") && told.contains("7.jpg"), "{told}");
     assert_eq!(
         job.commit(collection, (2, pending), (0, 8)).await.unwrap_err(),
-        "stale-lease"
+        "quarantined"
     );
     for each in [collection, downstream] {
         let asked = other
