@@ -191,8 +191,8 @@ impl Cache {
     pub fn verified(&self, collection: &Collection, hits: u64, cpu_ns: u64) {
         if hits > 0 {
             collection.verified(hits, 0, cpu_ns);
-            self.metrics.verified.inc_by(hits as f64);
-            self.metrics.verify_cpu.inc_by(cpu_ns as f64 / 1e9);
+            self.metrics.verify.hits.inc_by(hits as f64);
+            self.metrics.verify.cpu.inc_by(cpu_ns as f64 / 1e9);
         }
     }
 
@@ -207,9 +207,9 @@ impl Cache {
             ..Quarantined::new(&collection.domain, &collection.graph, found.item, found.reason)
         };
         collection.verified(1, 1, found.cpu_ns);
-        self.metrics.verified.inc();
-        self.metrics.mismatches.inc();
-        self.metrics.verify_cpu.inc_by(found.cpu_ns as f64 / 1e9);
+        self.metrics.verify.hits.inc();
+        self.metrics.verify.mismatches.inc();
+        self.metrics.verify.cpu.inc_by(found.cpu_ns as f64 / 1e9);
         tracing::warn!(
             pipeline = record.pipeline,
             item = record.item,

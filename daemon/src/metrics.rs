@@ -30,14 +30,8 @@ pub struct Metrics {
     pub cpu_spent: Counter,
     /// Money that saved, at the configured price of a CPU hour.
     pub money_saved: Counter,
-    /// Hits computed again and compared.
-    pub verified: Counter,
-    /// Of these, not the same.
-    pub mismatches: Counter,
-    /// CPU seconds spent on that.
-    pub verify_cpu: Counter,
-    /// Subgraphs in quarantine.
-    pub quarantined: IntGauge,
+    /// Hits computed again.
+    pub verify: VerifyMetrics,
     /// Bytes read by tier.
     pub bytes_read: IntCounterVec,
     /// Bytes held by tier.
@@ -64,6 +58,41 @@ pub struct Metrics {
     pub takeovers: IntCounter,
     /// Errors by code.
     pub errors: IntCounterVec,
+}
+
+/// Hits computed again, to be compared.
+pub struct VerifyMetrics {
+    /// All of them.
+    pub hits: Counter,
+    /// Of these, not the same.
+    pub mismatches: Counter,
+    /// CPU seconds spent on that.
+    pub cpu: Counter,
+    /// Subgraphs in quarantine.
+    pub quarantined: IntGauge,
+}
+
+impl VerifyMetrics {
+    fn new(r: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            hits: counter(r, "prebake_verified_total", "Hits computed again and compared.")?,
+            mismatches: counter(
+                r,
+                "prebake_mismatches_total",
+                "Hits computed again that were not the same.",
+            )?,
+            cpu: counter(
+                r,
+                "prebake_verify_cpu_seconds_total",
+                "CPU time spent on computing hits again.",
+            )?,
+            quarantined: gauge(
+                r,
+                "prebake_quarantined",
+                "Subgraphs that did not reproduce and are not served.",
+            )?,
+        })
+    }
 }
 
 impl Metrics {
@@ -98,22 +127,7 @@ impl Metrics {
                 "CPU time spent computing entries.",
             )?,
             money_saved: counter(&r, "prebake_money_saved_total", "CPU time saved, in money.")?,
-            verified: counter(&r, "prebake_verified_total", "Hits computed again and compared.")?,
-            mismatches: counter(
-                &r,
-                "prebake_mismatches_total",
-                "Hits computed again that were not the same.",
-            )?,
-            verify_cpu: counter(
-                &r,
-                "prebake_verify_cpu_seconds_total",
-                "CPU time spent on computing hits again.",
-            )?,
-            quarantined: gauge(
-                &r,
-                "prebake_quarantined",
-                "Subgraphs that did not reproduce and are not served.",
-            )?,
+            verify: VerifyMetrics::new(&r)?,
             bytes_read: vec(&r, "prebake_read_bytes_total", "Bytes read, by tier.", "tier")?,
             tier_bytes: gauges(&r, "prebake_tier_bytes", "Bytes held, by tier.", "tier")?,
             tier_budget: gauges(&r, "prebake_tier_budget_bytes", "Bytes allowed, by tier.", "tier")?,
@@ -176,9 +190,9 @@ impl Metrics {
             ("cpu_spent", &self.cpu_spent),
             ("money_saved", &self.money_saved),
             ("evicted_cost", &self.evicted_cost),
-            ("verified", &self.verified),
-            ("mismatches", &self.mismatches),
-            ("verify_cpu", &self.verify_cpu),
+            ("verified", &self.verify.hits),
+            ("mismatches", &self.verify.mismatches),
+            ("verify_cpu", &self.verify.cpu),
         ]
     }
 

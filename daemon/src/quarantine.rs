@@ -93,10 +93,6 @@ impl Quarantined {
             self.digest.get(..SHOWN_DIGITS).unwrap_or(&self.digest),
         )
     }
-
-    fn is(&self, domain: &Domain, digest: &str) -> bool {
-        self.digest == digest && self.domain == domain.0
-    }
 }
 
 /// The list.
@@ -142,10 +138,8 @@ impl Quarantine {
     /// `too-many-quarantined`; as the file system says.
     pub fn add(&self, found: Quarantined) -> Result<()> {
         let mut state = self.state.lock();
-        if state
-            .iter()
-            .any(|q| q.is(&Domain(found.domain.clone()), &found.digest))
-        {
+        let is_known = |q: &Quarantined| q.domain == found.domain && q.digest == found.digest;
+        if state.iter().any(is_known) {
             return Ok(());
         }
         if state.len() >= QUARANTINED_MAX {
@@ -169,10 +163,8 @@ impl Quarantine {
         }
         let upstream = graph.operators().iter().filter_map(|o| graph.digest_of(&o.id));
         let digests: Vec<String> = upstream.map(|digest| digest.to_string()).collect();
-        let found = state
-            .iter()
-            .find(|q| digests.iter().any(|digest| q.is(domain, digest)));
-        found.cloned()
+        let is_upstream = |q: &&Quarantined| q.domain == domain.0 && digests.contains(&q.digest);
+        state.iter().find(is_upstream).cloned()
     }
 
     /// To be held from looking at the list until a collection is told: else one that is cleared and one that is added at the

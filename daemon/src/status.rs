@@ -67,7 +67,7 @@ pub fn refresh(cache: &Cache) {
         .set(segments.iter().map(|s| s.summary().rows as i64).sum());
     metrics.segments.set(segments.len() as i64);
     metrics.collections.set(cache.catalog.all().len() as i64);
-    metrics.quarantined.set(cache.quarantine.len() as i64);
+    metrics.verify.quarantined.set(cache.quarantine.len() as i64);
 }
 
 /// The status as this peer may see it: collections and jobs of its own domain, totals of all.
@@ -137,9 +137,9 @@ fn totals(cache: &Cache) -> v1::Totals {
         segments: metrics.segments.get().unsigned_abs(),
         evictions: metrics.evictions.with_label_values(&["ssd"]).get(),
         evicted_recompute_cpu_seconds: metrics.evicted_cost.get(),
-        verified: metrics.verified.get() as u64,
-        mismatches: metrics.mismatches.get() as u64,
-        verify_cpu_seconds: metrics.verify_cpu.get(),
+        verified: metrics.verify.hits.get() as u64,
+        mismatches: metrics.verify.mismatches.get() as u64,
+        verify_cpu_seconds: metrics.verify.cpu.get(),
         miss_reasons: by_label(&metrics.misses)
             .into_iter()
             .filter(|(_, n)| *n > 0)

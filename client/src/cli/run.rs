@@ -45,30 +45,16 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
         Ok((chain, leased))
     });
     let (chain, items) = match leased {
-        Ok((_, Leased::There(items, archive))) if arguments.verify => {
-            let verified = verified(&arguments, &items, &archive, &outputs);
-            return verified.unwrap_or_else(|why| {
-                note(format!("not verified: {why}"));
+        Ok((_, Leased::There(items, archive))) => {
+            let done = match arguments.verify {
+                true => verified(&arguments, &items, &archive, &outputs),
+                false => replayed(&arguments, &items, &archive, &outputs),
+            };
+            return done.unwrap_or_else(|why| {
+                note(why);
                 finish(&plain(&arguments)?)
             });
         }
-        Ok((_, Leased::There(items, archive))) => match put_back(&archive, &outputs) {
-            Ok(()) => {
-                // Half of it may be printed by now: to run the command as well would print that again.
-                print(&archive).map_err(|e| format!("printing what the recorded run printed: {e}"))?;
-                items.report();
-                note(format!(
-                    "replayed {} files, {}",
-                    archive.files(),
-                    human_bytes(archive.bytes())
-                ));
-                return Ok(ExitCode::SUCCESS);
-            }
-            Err(why) => {
-                note(format!("not replayed: {why}"));
-                return finish(&plain(&arguments)?);
-            }
-        },
         Ok((chain, Leased::Mine(items))) => (chain, items),
         Ok((_, Leased::No(why))) => {
             note(format!("not cached: {why}"));
@@ -100,6 +86,29 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
     finish(&ran?)
 }
 
+/// Puts back what a command left.
+///
+/// # Errors
+/// Why it was not begun.
+fn replayed(
+    arguments: &Arguments,
+    items: &Items,
+    archive: &Archive,
+    outputs: &[PathBuf],
+) -> Result<Outcome, String> {
+    put_back(archive, outputs).map_err(|why| format!("not replayed: {why}"))?;
+    // Half of it may be printed by now: to run the command as well would print that again.
+    if let Err(e) = print(archive) {
+        return Ok(Err(format!("printing what the recorded run printed: {e}")));
+    }
+    items.report();
+    if !arguments.quiet {
+        let (files, bytes) = (archive.files(), human_bytes(archive.bytes()));
+        let _ = writeln!(io::stderr(), "prebake: replayed {files} files, {bytes}");
+    }
+    Ok(Ok(ExitCode::SUCCESS))
+}
+
 /// Runs a command whose result is there, and compares what it leaves. What it leaves is the user's in any case.
 ///
 /// # Errors
@@ -112,7 +121,7 @@ fn verified(
 ) -> Result<Outcome, String> {
     let input = items.input(0).map_err(|e| e.to_string())?;
     if !archive.covers(outputs) {
-        return Err("the output holds files that the recorded run did not write".into());
+        return Err("not verified: the output holds files that the recorded run did not write".into());
     }
     archive.remove(outputs)?;
     let before = Before::look(outputs)?;
