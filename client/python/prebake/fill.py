@@ -90,8 +90,8 @@ class Fill:
         self._approve = approve
         self._compute = compute
         self._verifier = verifier if verify.share() else None
-        #: The native items of a collection that did not reproduce: nothing more is read or stored here.
-        self._left: Any = None
+        #: What was counted until it did not reproduce: nothing more is read or stored here.
+        self._left: dict[str, int] | None = None
         self._unchanged = unchanged
         self._changes = 0
         self._connection: _job.Connection | None = None
@@ -107,7 +107,9 @@ class Fill:
 
     def stats(self) -> dict[str, int]:
         """What this process took from the cache and what it computed, by the native module's count."""
-        items = self._items if self._left is None else self._left
+        if self._left is not None:
+            return dict(self._left)
+        items = self._opened()
         return dict(items.stats()) if items is not None else {}
 
     def reset(self) -> None:
@@ -120,14 +122,20 @@ class Fill:
             return None
         connection = _job.connection()
         if connection is not self._connection:
-            if self._connection is not None and self._connection.pid != os.getpid():
-                _job.keep_inherited(self._items)
-                self.reset()
+            self._opened()
             if connection is not None:
                 self._connection, self._items = connection, None
                 self._open(connection)
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
+
+    def _opened(self) -> Any:
+        """The native items as this process opened them; None if it has not. A parent's are never touched:
+        their locks may be held by a thread that is not here."""
+        if self._connection is not None and self._connection.pid != os.getpid():
+            _job.keep_inherited(self._items)
+            self.reset()
+        return self._items
 
     def _open(self, connection: _job.Connection) -> None:
         try:
@@ -148,7 +156,7 @@ class Fill:
 
     def set_reads(self, i: int, paths: list[str]) -> None:
         """Says which files item i reads, where items are opened already."""
-        items = self._items
+        items = self._opened()
         if items is not None:
             self._guarded(items.set_reads, i, paths)
 
@@ -236,10 +244,8 @@ class Fill:
 
     def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
         """Item i computed again, if it is a hit that is to be verified and is not the same."""
-        items, connection = self._items, self._connection
-        if items is None or connection is None or connection.pid != os.getpid() or items.missing([i]):
-            return None
-        if not verifier.due(i):
+        items = self._opened()
+        if items is None or items.missing([i]) or not verifier.due(i):
             return None
         try:
             other = verifier.check(items, i, self._culprit, self._unchanged)
@@ -247,7 +253,7 @@ class Fill:
             _job.failed(error)
             return None
         if other is not None:
-            self._left = items
+            self._left = dict(items.stats())
             self.reset()
         return other
 
@@ -263,7 +269,7 @@ class Fill:
         return not changed
 
     def _read(self, i: int, validated: bool) -> Any:
-        items = self._items
+        items = self._opened()
         return None if items is None else self._guarded(items.get, i, validated=validated)
 
     def ensure(
