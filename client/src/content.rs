@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::file_system::FileSystem;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat, statfs};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -105,13 +105,9 @@ pub(crate) fn contents<'a>(
     let now = clock.wall_ns();
     let observed = observe_all(paths.iter().copied()).into_iter();
     let observed: Vec<Result<FileStat>> = observed.map(|o| o.map(|o| o.stat)).collect();
-    let mut contents: Vec<Option<Result<Content>>> = observed
-        .iter()
-        .map(|o| o.as_ref().err().map(|e| Err(e.clone())))
-        .collect();
+    let mut contents: Vec<Option<Result<Content>>> = failures(&observed);
     let mut devices = HashMap::new();
-    let mut tells =
-        |i: usize, stat: &FileStat| *devices.entry(stat.device).or_insert_with(|| is_stamped(paths[i]));
+    let mut tells = |i: usize, stat: &FileStat| is_stamped(&mut devices, paths[i], stat);
     loop {
         recall(&observed, &mut contents, memo, now, &mut tells);
         let unknown: Vec<usize> = (0..paths.len()).filter(|i| contents[*i].is_none()).collect();
@@ -138,6 +134,25 @@ pub(crate) fn contents<'a>(
         .into_iter()
         .map(|content| content.unwrap_or_else(|| Err(missed())))
         .collect()
+}
+
+/// What the memo knows of files that were looked at; None of those that would have to be read.
+pub(crate) fn recalled(
+    paths: &[&Path],
+    observed: &[Result<FileStat>],
+    memo: &dyn Memo,
+    now: i64,
+) -> Vec<Option<Result<Content>>> {
+    let mut contents = failures(observed);
+    let mut devices = HashMap::new();
+    let tells = |i: usize, stat: &FileStat| is_stamped(&mut devices, paths[i], stat);
+    recall(observed, &mut contents, memo, now, tells);
+    contents
+}
+
+fn failures(observed: &[Result<FileStat>]) -> Vec<Option<Result<Content>>> {
+    let failed = observed.iter().map(|o| o.as_ref().err());
+    failed.map(|e| e.map(|e| Err(e.clone()))).collect()
 }
 
 /// Takes from the memo what it knows of files that are not known yet and settled.
@@ -168,9 +183,10 @@ fn recall(
     }
 }
 
-/// Whether a file's stat tells it from every other, for other jobs too.
-fn is_stamped(path: &Path) -> bool {
-    statfs(path).is_ok_and(|found| FileSystem::of(found.f_type).stamps_changes())
+/// Whether a file's stat tells it from every other, for other jobs too. Asked once for a device.
+fn is_stamped(devices: &mut HashMap<u64, bool>, path: &Path, stat: &FileStat) -> bool {
+    let asked = || FileSystem::at(path).stamps_changes();
+    *devices.entry(stat.device).or_insert_with(asked)
 }
 
 /// Reads a file, and again while it changes underneath.

@@ -53,6 +53,12 @@ fn folder() -> PyResult<PathBuf> {
     Ok(Folder::resolve(None).map_err(raise)?.path().to_path_buf())
 }
 
+/// To be called before a fork: ends the threads of this module.
+#[pyfunction]
+fn before_fork(py: Python<'_>) {
+    py.detach(prebake_client::before_fork);
+}
+
 /// To be called in a forked child: closes what it inherited, touching no lock.
 #[pyfunction]
 fn after_fork() {
@@ -75,5 +81,5 @@ mod _native {
     #[pymodule_export]
     use super::raw::buffer::View;
     #[pymodule_export]
-    use super::{after_fork, digest, folder, hash_file};
+    use super::{after_fork, before_fork, digest, folder, hash_file};
 }
