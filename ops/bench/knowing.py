@@ -27,11 +27,11 @@ def rows(jobs: int, files: int, kept: Path | None, torch: str | None) -> list[Ro
     """Of jobs, one after the other. Over `files` files, which are made in the folder `kept` and stay there if
     one is given; `torch` is a Python that has torchvision, without which there is no fingerprint of it."""
     found = [
-        Row("rng_tripwire_us", "microseconds per item, generators' states taken and compared", "lower"),
-        Row("recorder_us", "microseconds per item, a record opened and closed", "lower"),
-        Row("audit_event_ns", "nanoseconds, an audit event of the process while nothing records", "lower"),
-        Row("snapshot_us", "microseconds per read, a look at what steps hold (200 objects)", "lower"),
-        Row("hit_us", "microseconds per item, ds[i] of a small pipeline over files", "lower", 30.0),
+        Row("rng_tripwire_us", "CPU microseconds per item, generators' states taken and compared", "lower"),
+        Row("recorder_us", "CPU microseconds per item, a record opened and closed", "lower"),
+        Row("audit_event_ns", "CPU nanoseconds, an audit event of the process while nothing records", "lower"),
+        Row("snapshot_us", "CPU microseconds per read, a look at what steps hold (200 objects)", "lower"),
+        Row("hit_us", "CPU microseconds per item, ds[i] of a small pipeline over files", "lower", 30.0),
     ]
     with (
         tempfile.TemporaryDirectory(prefix="prebake-bench-") as folder,

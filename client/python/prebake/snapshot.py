@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prebake import bytecode
+from prebake._job import native
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
 OBJECTS_MAX = 512
@@ -70,9 +71,10 @@ class Snapshot:
         held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
         return [*held, *named]
 
-    def holds(self, roots: Sequence[Any]) -> bool:
+    def holds(self, roots: list[Any]) -> bool:
         """Whether the same roots reach the same objects now."""
         # One call for all: a look at each by itself would cost ten times as much.
+        same = _identical()
         return (
             same(roots, self._roots)
             and same(gc.get_referents(*self._walked), self._referents)
@@ -91,9 +93,15 @@ class Snapshot:
 _ABSENT = object()
 
 
-def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two sequences are of the same objects."""
+def same(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists are of the same objects."""
     return len(a) == len(b) and all(map(operator.is_, a, b))
+
+
+@functools.cache
+def _identical() -> Callable[[list[Any], list[Any]], bool]:
+    module = native()
+    return same if module is None else module.identical
 
 
 @functools.lru_cache(maxsize=bytecode.CODES_MAX)

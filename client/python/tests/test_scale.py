@@ -15,13 +15,16 @@ import pytest
 from conftest import settle
 
 import prebake
-from prebake import _job, snapshot
+from prebake import _job, graph, snapshot
+from prebake.code import identify
+from prebake.fill import Fill, nothing_ahead
 
 #: Numbers in a table: describing it takes some ten milliseconds.
 ROWS = 1_000_000
 #: So often is each file an item, so that looking at all of them takes a while.
 TIMES = 20_000
 FILES = 20
+LETTERS = "abcdefghijklmnopqrst"
 
 
 def another_job() -> None:
@@ -66,7 +69,7 @@ def files(tmp_path: Path) -> list[str]:
     """Files of one letter each, that were not changed lately."""
     for i in range(FILES):
         path = tmp_path / f"{i:02}"
-        path.write_bytes(b"abcdefghijklmnopqrst"[i : i + 1] * 8)
+        path.write_text(LETTERS[i] * 8)
         settle(path)
     time.sleep(2.1)
     return sorted(map(str, tmp_path.iterdir()))
@@ -103,36 +106,28 @@ def test_files_of_a_table_edited_in_place_are_not_taken_for_those_that_were(file
         assert again.stats()["reused"] == reused
 
 
-class Reused:
-    """Makes every item in one array."""
-
-    def __init__(self) -> None:
-        self.rows = list(range(ROWS))
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, i: int) -> Any:
-        return _filled(i)
-
-
-_room = np.zeros(4, np.int64)
+_room = np.zeros(4, np.uint8)
 
 
 @prebake.pure
-def _filled(i: int) -> Any:
-    _room[:] = i
+def reuse(path: str) -> Any:
+    """Makes every item in one array."""
+    _room[:] = load(path)[0]
     return _room
 
 
 @pytest.mark.usefixtures("connected")
-def test_what_is_withheld_is_what_it_was_when_it_was_made() -> None:
-    wrapped = prebake.wrap(Reused())
-    for i in range(64):
-        assert wrapped[i][0] == i
-    another_job()
-    again = prebake.wrap(Reused())
-    assert [again[i][0] for i in range(64)] == list(range(64))
+def test_what_is_withheld_is_what_it_was_when_it_was_made(files: list[str]) -> None:
+    def open_items(job: Any) -> Any:
+        described = graph.chain([graph.files(False), graph.step(load, identify(load))])
+        return job.plan(described).files(None, files)
+
+    fills = [Fill(open_items, lambda i: reuse(files[i]), FILES) for _ in range(2)]
+    # All at once but the first, whose cost was not known.
+    fills[0].many(range(FILES), nothing_ahead)
+    found = fills[1].gather(range(FILES), nothing_ahead)
+    assert fills[1].stats()["reused"] == FILES
+    assert [int(found[i][0]) for i in range(FILES)] == [ord(letter) for letter in LETTERS]
 
 
 class Holder:

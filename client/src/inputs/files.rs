@@ -141,7 +141,7 @@ impl Files {
         let settled: Vec<usize> = settled
             .filter(|i| self.known[*i].is_some() && !self.is_racy(*i))
             .collect();
-        let seen = observe_all(settled.iter().map(|i| self.paths[*i].as_path()));
+        let seen = observe_all(settled.iter().map(|i| self.paths[*i].as_path()), clock);
         let seen = settled.into_iter().zip(seen);
         let proven: HashSet<usize> = seen
             .filter_map(|(i, seen)| self.seen(i, self.epoch, &seen.ok()?).then_some(i))

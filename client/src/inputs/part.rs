@@ -40,7 +40,7 @@ impl Part {
     /// Looks at the files. None is read: one that changed, or that the memo does not know, is left to whoever wants it.
     pub(crate) fn look(&mut self, memo: &dyn Memo, clock: &dyn Clock) {
         let now = clock.wall_ns();
-        let observed = observe_all(self.due.iter().map(|due| due.path.as_path()));
+        let observed = observe_all(self.due.iter().map(|due| due.path.as_path()), clock);
         let (mut new, mut stats) = (Vec::new(), Vec::new());
         for (due, seen) in self.due.iter().zip(observed) {
             match (due.stat, seen) {
