@@ -86,7 +86,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="a folder of JPEGs; without it, images are made")
     parser.add_argument("--out", type=Path, default=Path("target/bench.json"))
-    parser.add_argument("--files", type=Path, help="a folder to keep a million small files in, for the next run")
+    parser.add_argument(
+        "--files", type=Path, help="a folder to keep a million small files in, for the next run"
+    )
     parser.add_argument("--torch", help="a Python that has torchvision and this package")
     args = parser.parse_args()
     # NumPy reads these when it is loaded, which is why what needs it is imported later.

@@ -29,7 +29,9 @@ def rows(jobs: int, files: int, kept: Path | None, torch: str | None) -> list[Ro
     found = [
         Row("rng_tripwire_us", "CPU microseconds per item, generators' states taken and compared", "lower"),
         Row("recorder_us", "CPU microseconds per item, a record opened and closed", "lower"),
-        Row("audit_event_ns", "CPU nanoseconds, an audit event of the process while nothing records", "lower"),
+        Row(
+            "audit_event_ns", "CPU nanoseconds, an audit event of the process while nothing records", "lower"
+        ),
         Row("snapshot_us", "CPU microseconds per read, a look at what steps hold (200 objects)", "lower"),
         Row("hit_us", "CPU microseconds per item, ds[i] of a small pipeline over files", "lower", 30.0),
     ]

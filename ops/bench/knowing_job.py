@@ -71,7 +71,7 @@ def watch() -> dict[str, Any]:
 
 
 def _hit() -> float:
-    """Microseconds of CPU time for one element of a data set like torchvision's ImageFolder, in shuffled order."""
+    """CPU microseconds for one element of a data set like torchvision's ImageFolder, in shuffled order."""
     with tempfile.TemporaryDirectory(prefix="prebake-bench-") as folder:
         paths = [os.path.join(folder, str(i)) for i in range(ITEMS)]
         for i, path in enumerate(paths):

@@ -89,8 +89,8 @@ class Fill:
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
     into it before.
 
-    Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was described
-    when the items were opened and again then, and both are equal. Until then it is withheld.
+    Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was
+    described when the items were opened and again then, and both are equal. Until then it is withheld.
     """
 
     def __init__(
@@ -361,9 +361,7 @@ class Fill:
         if still:
             for each in made:
                 cost = each.cpu_ns, each.io_ns
-                stored = self._guarded(
-                    items.put, each.i, each.layout, each.parts, *cost, read_back=read_back
-                )
+                stored = self._guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=read_back)
                 self._stored = self._stored or stored is not None
             self._changes = 0
         else:
