@@ -97,7 +97,7 @@ class Entries:
         self._in_turn = in_turn
         self._inputs = inputs
         self._known: Identity = identify(step)
-        self._held = snapshot.take([step])
+        self._held = snapshot.Snapshot([step])
         self._compute = compute
         #: Whether making a value drew random numbers.
         self._drew = False
@@ -131,7 +131,7 @@ class Entries:
 
     def _open(self, job: Any) -> Any:
         # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
-        self._held, self._known = snapshot.take([self._step]), identify(self._step)
+        self._held, self._known = snapshot.Snapshot([self._step]), identify(self._step)
         collection = job.plan(graph.of_call(self._step))
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
@@ -145,9 +145,9 @@ class Entries:
         return items
 
     def _unchanged(self, closely: bool) -> bool:
-        held = snapshot.take([self._step])
-        if not closely and snapshot.same(held, self._held):
+        if not closely and self._held.holds([self._step]):
             return True
+        held = snapshot.Snapshot([self._step])
         try:
             unchanged = identify(self._step) == self._known
         except Exception:

@@ -219,7 +219,7 @@ def _state(step: Any) -> _State:
 
 def _held(step: Any) -> list[Any]:
     """What a step reaches; of the user's modules, what its functions name in them."""
-    found = snapshot.take([step])
+    found = snapshot.Snapshot([step]).reached
     named: list[Any] = []
     for function in found:
         if isinstance(function, types.FunctionType):
@@ -228,7 +228,7 @@ def _held(step: Any) -> list[Any]:
             for module in reached:
                 if isinstance(module, types.ModuleType) and packages.owner(module.__name__) is None:
                     named += [vars(module)[name] for name in sorted(used.names & vars(module).keys())]
-    return found + snapshot.take(named)
+    return found + snapshot.Snapshot(named).reached
 
 
 def _differ(a: _State, b: _State) -> bool:

@@ -38,14 +38,23 @@ class Discovery:
     """The reads of a source's items. `learned` is told those of each item, once in a process."""
 
     def __init__(
-        self, source: Source, learned: Callable[[int, list[str]], None], culprit: Callable[[int], Any]
+        self,
+        source: Source,
+        learned: Callable[[int, list[str]], None],
+        culprit: Callable[[int], Any],
+        unchanged: Callable[[bool], bool],
     ) -> None:
         self._source = source
         self._learned = learned
         self._known = bytearray(source.count)
         self._own = threading.local()
         self._fill = Fill(
-            self._open, self._load, source.count, culprit=culprit, approve=lambda _, i: self._is_sound(i)
+            self._open,
+            self._load,
+            source.count,
+            unchanged,
+            culprit=culprit,
+            approve=lambda _, i: self._is_sound(i),
         )
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:

@@ -68,8 +68,10 @@ class Pipeline:
         self.cut = next((i for i, step in enumerate(self.steps) if self._is_random(step)), len(self.steps))
         #: What was described when the collection was opened; None while it is not.
         self._known: Described | None = None
+        #: The same; of the last collection while none is.
+        self._opened: Described | None = None
         #: What that held when it was last seen to be so.
-        self._held = self._snapshot()
+        self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
         #: Files of each item, where the source has to be told.
         self._reads: dict[int, list[str]] = {}
@@ -78,16 +80,22 @@ class Pipeline:
             self._open,
             self._compute,
             count,
-            self._unchanged,
+            self._is_as_opened,
             culprit=self._culprit,
             spent=self._spent,
             prepare=self._prepare,
             approve=self._approve,
         )
         self._middle = Middle(
-            count, self._open_at, self._compute_to, self._culprit, self._approve, self._fresh_cost
+            count,
+            self._open_at,
+            self._compute_to,
+            self._culprit,
+            self._approve,
+            self._fresh_cost,
+            self._is_as_opened,
         )
-        self._discovery = Discovery(self.source, self._learn_found, self._culprit)
+        self._discovery = self._discover()
         self._record = threading.local()
         #: Items in a row.
         self._unfollowed = 0
@@ -253,6 +261,13 @@ class Pipeline:
     def _shared(self) -> list[Step]:
         return self.steps[: self.cut]
 
+    def _discover(self) -> Discovery:
+        return Discovery(self.source, self._learn_found, self._culprit, self._is_as_opened)
+
+    def _is_as_opened(self, closely: bool) -> bool:
+        """For what is stored: if asked closely, at any cost."""
+        return self._unchanged(closely, always=True)
+
     def _look_is_due(self, cheap_s: float = LOOK_CHEAP_S) -> bool:
         return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
 
@@ -261,9 +276,10 @@ class Pipeline:
         `always`: an array edited in place within an epoch is then seen a little later."""
         if _working_folder() != self._folder:
             return False
-        held = self._snapshot()
-        if snapshot.same(held, self._held) and not (closely and (always or self._look_is_due())):
+        due = closely and (always or self._look_is_due())
+        if not due and self._held.holds(self._roots()):
             return True
+        held = snapshot.Snapshot(self._roots())
         begun = time.monotonic()
         try:
             return self._unchanged_closely(held)
@@ -271,7 +287,7 @@ class Pipeline:
             self._looked = time.monotonic()
             self._look_s = self._looked - begun
 
-    def _unchanged_closely(self, held: list[Any]) -> bool:
+    def _unchanged_closely(self, held: snapshot.Snapshot) -> bool:
         self.source.refresh()
         if self.source.numbered != self._numbered or not snapshot.same(self.source.steps, self.steps):
             return False
@@ -287,8 +303,9 @@ class Pipeline:
             self._held = held
         return unchanged
 
-    def _snapshot(self) -> list[Any]:
-        return snapshot.take([*self.source.shared(), *self._shared()])
+    def _roots(self) -> list[Any]:
+        """The objects that make what is shared."""
+        return [*self.source.shared(), *self._shared()]
 
     def _describe(self) -> Described:
         """Moves the cut before the first step that cannot be known."""
@@ -323,8 +340,13 @@ class Pipeline:
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         self._described_ns = time.time_ns()
-        held, known = self._snapshot(), self._describe()
-        self._held, self._known = held, known
+        held, known = snapshot.Snapshot(self._roots()), self._describe()
+        if self._opened is not None and known != self._opened:
+            # It was changed in place: what items read, and what they are on the way, was of what it was.
+            self._reads.clear()
+            self._discovery = self._discover()
+            self._middle.fill.reset()
+        self._held, self._known, self._opened = held, known, known
         collection = job.plan(self._graph(self.cut))
         if not collection.bypass and not collection.entries and not self._is_vouched():
             cut, self.cut = self.cut, min(self.cut, self._proven(known))
@@ -343,7 +365,7 @@ class Pipeline:
 
     def _is_vouched(self) -> bool:
         """Whether all that is shared is known to be deterministic, or its user says so."""
-        shared = [*self.source.shared(), *self._shared()] if not self.source.floor else self._shared()
+        shared = self._roots() if not self.source.floor else self._shared()
         return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
 
     def _proven(self, known: Described) -> int:

@@ -1,8 +1,8 @@
 """What a fill opens: the files and folders that a value was made from, as Python's audit hook tells.
 
-The hook hears of what goes through Python, and the native module of files that are only looked at (`os.stat`).
-What compiled code opens (`cv2.imread`, HDF5) or looks for is not heard of; the probe finds it by running under
-the tracer.
+The hook hears of what goes through Python, and the native module of files that are only looked at
+(`os.stat`). What compiled code opens (`cv2.imread`, HDF5) or looks for is not heard of; the probe finds it by
+running under the tracer.
 """
 
 from __future__ import annotations

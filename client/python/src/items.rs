@@ -135,9 +135,14 @@ impl Items {
         ))
     }
 
-    /// Checks all known inputs against the file system; how many changed.
-    fn validate(&self, py: Python<'_>) -> PyResult<usize> {
+    /// Begins an epoch: edits made before are seen.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.validate()).map_err(raise)
+    }
+
+    /// How many items were looked at in this epoch, and how many ever.
+    fn looked_at(&self, py: Python<'_>) -> (usize, usize) {
+        py.detach(|| self.0.looked_at())
     }
 
     /// What was counted in this process.
