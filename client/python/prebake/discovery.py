@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from prebake import graph
@@ -112,8 +112,9 @@ def paths(stored: Sequence[bytes], root: str) -> list[str]:
     return [os.path.join(root, os.fsdecode(name)) for name in stored]
 
 
-def check(record: Record, allowed: Sequence[str], what: str) -> None:
-    """Raises `Refused` if more was looked at than the files that an item is known to read."""
+def followed(record: Record, folders: Collection[str], what: str) -> None:
+    """Raises `Refused` if it cannot be told what was read: if other things than files were, or `folders`
+    were listed."""
     if record.network is not None:
         raise Refused(Code.NETWORK, f"{what} talks to the network ({record.network})")
     if record.process is not None:
@@ -122,11 +123,16 @@ def check(record: Record, allowed: Sequence[str], what: str) -> None:
         )
     if record.incomplete is not None:
         raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")
-    if record.listed:
-        folder = next(iter(record.listed))
+    if folders:
         raise Refused(
-            Code.UNDECLARED, f"{what} lists the folder {folder}, and so depends on all that is in it"
+            Code.UNDECLARED,
+            f"{what} lists the folder {next(iter(folders))}, and so depends on all that is in it",
         )
+
+
+def check(record: Record, allowed: Sequence[str], what: str) -> None:
+    """Raises `Refused` if more was looked at than the files that an item is known to read."""
+    followed(record, record.listed, what)
     known = {os.path.abspath(path) for path in allowed}
     for path in record.reads:
         if os.path.abspath(path) not in known and not _is_one(path, allowed):

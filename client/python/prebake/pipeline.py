@@ -18,10 +18,8 @@ from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.source import Source, Step
 from prebake.verdict import verdict
+from prebake.watched import SETTLED_NS
 
-#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
-#: of the clock that stamps files.
-SETTLED_NS = 20_000_000
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.

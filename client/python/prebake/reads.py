@@ -71,13 +71,17 @@ class Record:
         self.network: str | None = None
         self.process: str | None = None
         self.incomplete: str | None = None
+        #: Whether threads that do not record themselves work for it.
+        self.background = False
         #: Files that the fill made itself: what it reads there is its own.
         self._made: set[str] = set()
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "stats", "listed", "modules"):
+        for name in ("reads", "listed", "modules"):
             getattr(self, name).update(getattr(other, name))
+        # As it was when it was opened first: what was read then may still be in use.
+        self.stats = {**other.stats, **self.stats}
         self._made |= other._made
         for name in ("network", "process", "incomplete"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
@@ -111,12 +115,17 @@ class Recorder:
             value = compute(i)
 
     Opens of threads that do not record themselves cannot be attributed: one in another thread than the main
-    one makes every open record incomplete. Recorders nest; the outer one sees all.
+    one makes every open record incomplete, unless with `background` it takes them for its own. Recorders
+    nest; the outer one sees all.
     """
+
+    def __init__(self, background: bool = False) -> None:
+        self._background = Background() if background else None
 
     def __enter__(self) -> Record:
         _install()
         self._record, self._thread = Record(), threading.get_ident()
+        self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
         _records[self._thread] = self._record
         if _hears is not None:
@@ -124,6 +133,9 @@ class Recorder:
         return self._record
 
     def __exit__(self, *_: object) -> None:
+        if self._background is not None:
+            self._record.merge(self._background.record)
+            self._background.close()
         if _hears is not None:
             _hears.record_ends()
         if self._outer is None:
@@ -133,6 +145,44 @@ class Recorder:
             _records[self._thread] = self._outer
 
 
+class Background:
+    """Has everything recorded that threads open which do not record themselves, until it is closed. All that
+    are open at a time share one record: whose a read is, cannot be told.
+    """
+
+    def __init__(self) -> None:
+        global _heard, _listeners
+        _install()
+        with _lock:
+            _heard = _heard or Record()
+            self.record = _heard
+            _listeners += 1
+        if _hears is not None:
+            _hears.record_begins()
+        self._open = True
+
+    def close(self) -> None:
+        global _heard, _listeners
+        if not self._open:
+            return
+        self._open = False
+        if _hears is not None:
+            _hears.record_ends()
+        with _lock:
+            _listeners -= 1
+            _heard = _heard if _listeners else None
+
+
+def also(record: Record) -> None:
+    """Takes what was recorded before for a part of what the calling thread is recording."""
+    mine = _records.get(threading.get_ident())
+    if mine is not None:
+        mine.merge(record)
+
+
+#: What threads opened that do not record themselves, while somebody listens, and how many do.
+_heard: Record | None = None
+_listeners = 0
 #: The open records, by thread.
 _records: dict[int, Record] = {}
 _lock = threading.Lock()
@@ -158,7 +208,7 @@ def _install() -> None:
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     # Nothing may come before this: without the native module, every event of the interpreter ends here.
-    if not _records:
+    if not _records and _heard is None:
         return
     handle = _EVENTS.get(event)
     if handle is None:
@@ -167,12 +217,15 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         handle(event, args)
     except Exception as error:
         # An error raised here would be the user's.
-        _each_incomplete(f"{event} could not be recorded: {type(error).__name__}")
+        why = f"{event} could not be recorded: {type(error).__name__}"
+        for record in [*_records.values(), *([_heard] if _heard else [])]:
+            record.incomplete = record.incomplete or why
 
 
 def _each_incomplete(why: str) -> None:
     for record in list(_records.values()):
-        record.incomplete = record.incomplete or why
+        if not record.background:
+            record.incomplete = record.incomplete or why
 
 
 def _mine(what: str) -> Record | None:
@@ -181,6 +234,7 @@ def _mine(what: str) -> Record | None:
     record = _records.get(thread)
     if record is None and thread != threading.main_thread().ident and not _carries():
         _each_incomplete(f"{what} in a thread of its own")
+        return _heard
     return record
 
 
