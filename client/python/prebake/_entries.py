@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, snapshot, tripwire
+from prebake import graph, remote, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead, unseen
 from prebake.reads import Background, Record, Recorder, also
-from prebake.watched import SETTLED_NS, Watched
+from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 
 class Input(NamedTuple):
@@ -118,6 +118,7 @@ class Entries:
         self._in_turn = in_turn
         self._inputs = inputs
         self._known: Identity = identify(step)
+        refuse_unheard(self._known, graph.called(step))
         self._held = snapshot.take([step])
         self._compute = compute
         #: Whether making a value drew random numbers.
@@ -128,7 +129,7 @@ class Entries:
             compute,
             len(inputs),
             declared=lambda i: inputs[i].paths,
-            described=lambda: (self._known.files, self._described_ns - SETTLED_NS),
+            described=lambda: (self._known, self._described_ns - SETTLED_NS),
             unchanged=self._unchanged,
             recorder=recorder,
         )
@@ -175,7 +176,7 @@ class Entries:
         for i, each in enumerate(self._inputs):
             reads = [*each.paths, *(found or {}).get(i, ())]
             if reads:
-                items.set_reads(i, reads)
+                remote.tell(items, i, reads)
         return items
 
     def _unchanged(self, closely: bool) -> bool:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph, tripwire
+from prebake import graph, remote, tripwire
 from prebake._job import native
 from prebake.again import Tripped
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
-from prebake.watched import SETTLED_NS, Watched
+from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -67,11 +67,13 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
 
 def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Watched | None:
     """The one item that a call is; None if it cannot be identified."""
-    name, since = function.__qualname__, time.time_ns() - SETTLED_NS
+    name, since, begun = function.__qualname__, time.time_ns() - SETTLED_NS, time.monotonic()
     try:
         known = identify(function, graph.called(function))
         arguments = identify(dict(bound.arguments), f"{name} arguments").digest
         paths = [path for each in inputs for path in _paths(each, bound)]
+        if not inputs:
+            refuse_unheard(known, name)
     except Exception as error:
         # Looking at an odd object can raise anything; its call must not.
         not_cached(error)
@@ -82,14 +84,22 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
-        return collection.call(name, arguments, [*paths, *(found or {}).get(0, ())])
+        reads = [*paths, *(found or {}).get(0, ())]
+        files = [path for path in reads if not remote.is_object(path)]
+        objects = [path for path in reads if remote.is_object(path)]
+        remote.store.look(objects, begun)
+        if objects and not remote.are_known(objects):
+            files.append(remote.unknown(objects[0]))
+        items = collection.call(name, arguments, files)
+        remote.tell_objects(items, 0, objects)
+        return items
 
     return Watched(
         open_items,
         lambda _: function(*bound.args, **bound.kwargs),
         1,
         declared=lambda _: paths,
-        described=lambda: (known.files, since),
+        described=lambda: (known, since),
         extensible=False,
     )
 

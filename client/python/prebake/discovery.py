@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph
+from prebake import graph, remote
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
 from prebake.reads import Record, Recorder
@@ -43,6 +43,7 @@ class Discovery:
         self._source = source
         self._learned = learned
         self._known = bytearray(source.count)
+        self._since = time.monotonic()
         self._own = threading.local()
         self._fill = Fill(
             self._open, self._load, source.count, culprit=culprit, approve=lambda _, i: self._is_sound(i)
@@ -53,7 +54,11 @@ class Discovery:
         unknown = [i for i in dict.fromkeys(indices) if not self._known[i]]
         if not unknown:
             return
-        for i, stored in zip(unknown, self._fill.many(unknown, ahead), strict=True):
+        found = self._fill.many(unknown, ahead)
+        # In bulk, before each is told what it reads.
+        named = (path for stored in found for path in map(os.fsdecode, stored))
+        remote.store.look(filter(remote.is_object, named), self._since)
+        for i, stored in zip(unknown, found, strict=True):
             if self._is_sound(i):
                 self._learn(i, stored)
         for i, fresh in self.fresh.items():
@@ -80,7 +85,7 @@ class Discovery:
         if fresh is None:
             return True
         try:
-            check(fresh.record, list(fresh.record.reads), f"item {i}")
+            check(fresh.record, [*fresh.record.reads, *fresh.record.objects], f"item {i}")
         except Refused as refused:
             not_cached(refused)
             return False
@@ -103,13 +108,15 @@ class Discovery:
 def names(record: Record, root: str) -> list[bytes]:
     """The files of a record as they are stored: below the root by their path from there."""
     root = os.path.join(os.path.abspath(root), "")
-    return sorted(os.fsencode(path[len(root) :] if path.startswith(root) else path) for path in record.reads)
+    found = [path[len(root) :] if path.startswith(root) else path for path in record.reads]
+    return sorted(os.fsencode(path) for path in [*found, *record.objects])
 
 
 def paths(stored: Sequence[bytes], root: str) -> list[str]:
     """The files of stored names."""
     root = os.path.abspath(root)
-    return [os.path.join(root, os.fsdecode(name)) for name in stored]
+    found = map(os.fsdecode, stored)
+    return [name if remote.is_object(name) else os.path.join(root, name) for name in found]
 
 
 def followed(record: Record, folders: Collection[str], what: str) -> None:
@@ -134,6 +141,12 @@ def check(record: Record, allowed: Sequence[str], what: str) -> None:
     """Raises `Refused` if more was looked at than the files that an item is known to read."""
     followed(record, record.listed, what)
     known = {os.path.abspath(path) for path in allowed}
+    for url in record.objects:
+        if not any(remote.is_object(path) and remote.Object.of(path).url == url for path in allowed):
+            raise Refused(
+                Code.UNDECLARED,
+                f"{what} reads {url}, which is not among its inputs: name them with wrap(..., inputs=fn)",
+            )
     for path in record.reads:
         if os.path.abspath(path) not in known and not _is_one(path, allowed):
             raise Refused(

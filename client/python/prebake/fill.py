@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prebake import _job, tripwire, values
+from prebake import _job, remote, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, not_cached, warn_once, where
 
@@ -32,6 +32,8 @@ COST_WEIGHT = 0.25
 READS_MAX = 3
 #: An item that takes longer is worth a close look (about 1 ms) at what computed it before it is stored.
 CLOSE_LOOK_NS = 10_000_000
+#: So many first values that cannot be stored, and none that can: no other is worth a lease.
+UNSTORABLE_MAX = 8
 #: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
 CHANGES_MAX = 4
 
@@ -96,6 +98,8 @@ class Fill:
         self.cost_ns = 0.0
         self._stored = False
         self._unstorable = False
+        #: Values that could not be stored.
+        self._odd = 0
         #: Items to compute here, and why they are not shared.
         self._alone: dict[int, str] = {}
         #: Items that this job has seen: not worth computing ahead.
@@ -144,7 +148,7 @@ class Fill:
         """Says which files item i reads, where items are opened already."""
         items = self._items
         if items is not None:
-            self._guarded(items.set_reads, i, paths)
+            self._guarded(remote.tell, items, i, paths)
 
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""
@@ -345,9 +349,9 @@ class Fill:
             layout, parts = values.encode(value)
         except Exception as error:
             not_cached(error)
-            # Values of this kind will not be storable next time either; one odd value among others is left
-            # out.
-            self._unstorable = not self._stored
+            # One odd value among others is left out; where there are only such, the next will be one too.
+            self._odd += 1
+            self._unstorable = not self._stored and self._odd >= UNSTORABLE_MAX
             return False
         try:
             approved = self._approve(items, i)

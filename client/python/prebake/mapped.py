@@ -57,6 +57,7 @@ class DatasetSource:
             else "item i is the number i and the files that loading it opens"
         )
         self.common: list[str] = []
+        self.objects: dict[int, str] = {}
         self.refresh()
 
     @property

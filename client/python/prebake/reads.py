@@ -7,6 +7,7 @@ are only looked at (`os.stat`) are not heard of; the probe finds the former by r
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib.util
 import os
 import site
@@ -18,7 +19,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from prebake import _job
+from prebake import _job, clients, remote
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
@@ -68,6 +69,8 @@ class Record:
         self.listed: dict[str, None] = {}
         #: The user's own modules that were imported meanwhile.
         self.modules: dict[str, None] = {}
+        #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
+        self.objects: dict[str, str | None] = {}
         self.network: str | None = None
         self.process: str | None = None
         self.incomplete: str | None = None
@@ -82,6 +85,8 @@ class Record:
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}
+        for url, tag in other.objects.items():
+            self.got(url, tag)
         self._made |= other._made
         for name in ("network", "process", "incomplete"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
@@ -94,6 +99,10 @@ class Record:
         with contextlib.suppress(OSError):
             stat = os.stat(path)
             self.stats[path] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+    def got(self, url: str, tag: str | None) -> None:
+        """Notes an object of a store."""
+        self.objects[url] = tag if self.objects.get(url, tag) == tag else None
 
     def made(self, path: str) -> None:
         self._made.add(path)
@@ -128,6 +137,8 @@ class Recorder:
         self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
         _records[self._thread] = self._record
+        # Tasks that this thread starts in an event loop take it with them.
+        self._token = _task_record.set(self._record)
         if _hears is not None:
             _hears.record_begins()
         return self._record
@@ -138,6 +149,7 @@ class Recorder:
             self._background.close()
         if _hears is not None:
             _hears.record_ends()
+        _task_record.reset(self._token)
         if self._outer is None:
             del _records[self._thread]
         else:
@@ -183,6 +195,8 @@ def also(record: Record) -> None:
 #: What threads opened that do not record themselves, while somebody listens, and how many do.
 _heard: Record | None = None
 _listeners = 0
+#: The record that the running task works for.
+_task_record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("prebake_record", default=None)
 #: The open records, by thread.
 _records: dict[int, Record] = {}
 _lock = threading.Lock()
@@ -203,6 +217,7 @@ def _install() -> None:
                 _hears = native
             else:
                 sys.addaudithook(_hook)
+            clients.listen(_object)
             _installed = True
 
 
@@ -211,7 +226,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     if not _records and _heard is None:
         return
     handle = _EVENTS.get(event)
-    if handle is None:
+    if handle is None or clients.inside.get():
         return
     try:
         handle(event, args)
@@ -231,7 +246,7 @@ def _each_incomplete(why: str) -> None:
 def _mine(what: str) -> Record | None:
     """The record of the running thread. Without one, `what` may be done by a thread that a fill uses."""
     thread = threading.get_ident()
-    record = _records.get(thread)
+    record = _records.get(thread) or _task_record.get()
     if record is None and thread != threading.main_thread().ident and not _carries():
         _each_incomplete(f"{what} in a thread of its own")
         return _heard
@@ -345,10 +360,33 @@ _TO_ADDRESS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.bind
 
 
 def _network(event: str, args: tuple[Any, ...]) -> None:
+    if event == "socket.getaddrinfo" and clients.awaited and not _records.get(threading.get_ident()):
+        # In a thread of the event loop's; what it is for connects in the loop.
+        return
     target = args[1] if event in _TO_ADDRESS else args[0]
     record = _mine(f"{event} is called")
     if record is not None:
         record.network = record.network or f"{event} {target!r}"[:200]
+
+
+def _object(client: Any, operation: str, parameters: dict[str, Any], answer: Any) -> None:
+    """What a known client got; see `clients`."""
+    record = _mine("an object store is asked")
+    if record is None or operation in clients.HARMLESS:
+        return
+    if operation not in clients.READS:
+        record.network = record.network or f"S3 {operation}"
+        return
+    try:
+        got = remote.Object(parameters["Bucket"], parameters["Key"], parameters.get("VersionId", ""))
+        with clients.own():
+            known = remote.store.endpoint()
+    except Exception as error:
+        record.network = record.network or f"S3 {operation}: {type(error).__name__}"
+        return
+    if client.meta.endpoint_url != known:
+        record.network = f"S3 at {client.meta.endpoint_url}, where AWS_ENDPOINT_URL does not lead"
+    record.got(got.url, None if answer is None else remote.tag(answer))
 
 
 def _process(event: str, args: tuple[Any, ...]) -> None:

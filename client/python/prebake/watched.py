@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import tripwire
+from prebake import remote, tripwire
+from prebake.code import Identity
 from prebake.discovery import Stat, followed
-from prebake.errors import Refused, not_cached
+from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.reads import Record, Recorder
 
@@ -42,13 +43,23 @@ class Made(NamedTuple):
     io_ns: int
 
 
+def refuse_unheard(identity: Identity, name: str) -> None:
+    """Raises `Refused` if what a function reads would not be heard of."""
+    if identity.unheard:
+        raise Refused(
+            Code.UNDECLARED,
+            f"{name} calls {identity.unheard[0]}, which opens files in compiled code, unheard by Python: name "
+            "them with prebake.cached(inputs=[...]), or read them with open()",
+        )
+
+
 class Watched:
     """The values of items in this process.
 
     `open_items(job, found)` opens their collection. Without `found` items are as they were declared; else it
     has the items' further files by number, and the collection is another for each working folder, on which it
     depends what a name stands for. `declared(i)` names the files and folders of item i. `described()` tells
-    which files are a part of what the values are known by, and since when (ns). `recorder` records a fill. Items that
+    what the values are known by, and since when (ns). `recorder` records a fill. Items that
     are not `extensible` are opened anew when more is found.
     """
 
@@ -58,7 +69,7 @@ class Watched:
         compute: Callable[[int], Any],
         count: int,
         declared: Callable[[int], Sequence[str]],
-        described: Callable[[], tuple[Collection[str], int]],
+        described: Callable[[], tuple[Identity, int]],
         unchanged: Callable[[bool], bool] = lambda closely: True,
         recorder: Callable[[], Recorder] = Recorder,
         extensible: bool = True,
@@ -72,6 +83,7 @@ class Watched:
         #: Files that items are known to read beside those declared.
         self._found: dict[int, list[str]] = {}
         self._own = threading.local()
+        self._since = time.monotonic()
 
         def culprit(i: int) -> Any:
             return compute if tripwire.draws(lambda: compute(i)) else None
@@ -148,6 +160,7 @@ class Watched:
     def _learn(self, i: int, found: list[str]) -> None:
         if self._found.get(i) != found:
             self._found[i] = found
+            remote.store.look(filter(remote.is_object, found), self._since)
             if self._extensible:
                 self._further.set_reads(i, [*self._declared(i), *found])
             else:
@@ -163,8 +176,12 @@ class Watched:
         items = fill.items()
         under = (items and items.stats_of(i)) or ()
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        memos = self._described()[0].memos
+        kept = [memo.cache_info().hits for memo in memos]
         with self._recorder() as record:
             value = self._value(i)
+        if kept != [memo.cache_info().hits for memo in memos]:
+            record.incomplete = record.incomplete or "a cached function of its gives back what it kept"
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         known = self._known(i) if fill is self._further else ()
         return Made(value, record, known, under, cpu, max(0, wall - cpu))
@@ -186,13 +203,14 @@ class Watched:
         """Files that were read and are not known to be; none of a record that is not to be followed."""
         if not self._is_followable(i, record):
             return []
-        parts, since = self._described()
+        identity, since = self._described()
         known = self._known(i)
-        return [
+        objects = {remote.Object.of(path).url for path in known if remote.is_object(path)}
+        return [url for url in record.objects if url not in objects] + [
             path
             for path in record.reads
             if not _is_within(path, known)
-            and not (path in parts and path in record.stats and record.stats[path][4] < since)
+            and not (path in identity.files and path in record.stats and record.stats[path][4] < since)
         ]
 
     def _is_followable(self, i: int, record: Record) -> bool:
@@ -209,12 +227,16 @@ class Watched:
         if not self._beyond(i, made.record):
             # It goes no further.
             del self._made[i]
-        return self._is_followable(i, made.record)
+        return self._is_followable(i, made.record) and remote.as_told(
+            items, i, made.record.objects, self._declared(i)
+        )
 
     def _approve(self, items: Any, i: int) -> bool:
-        """Whether it was made of the files as the entry knows them."""
+        """Whether it was made of what it reads as the entry knows that."""
         made, known = self._made[i], self._known(i)
         if not self._is_followable(i, made.record):
+            return False
+        if not remote.as_told(items, i, made.record.objects, known):
             return False
         if made.known == known:
             # Made under the lease itself: that the files are as they were then is looked at natively.

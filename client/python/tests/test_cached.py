@@ -192,3 +192,26 @@ def edit():
     assert call("'names.txt'", function)[:2] == ("['four']", 1)
     assert call("'names.txt'", function)[:2] == ("['late']", 1)
     assert call("'names.txt'", function)[:2] == ("['late']", 0)
+
+
+def test_what_a_function_kept_of_a_file_is_no_value_of_its_arguments_alone(
+    call: Call, tmp_path: Path
+) -> None:
+    function = """
+import functools, sys, prebake
+
+@functools.lru_cache
+def table(name):
+    return open(name).read().split()
+
+@prebake.cached
+def count(place, name):
+    sys.stderr.write("called\\n")
+    return table(name)[place]
+
+count(0, "words.txt")
+"""
+    write(tmp_path / "words.txt", "a b")
+    assert call("1, 'words.txt'", function)[:2] == ("b", 2)
+    write(tmp_path / "words.txt", "c d")
+    assert call("1, 'words.txt'", function)[:2] == ("d", 2)
