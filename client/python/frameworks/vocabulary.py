@@ -1,4 +1,4 @@
-"""A function that reads a file which nobody declared, by a name that it makes up; the same for each framework."""
+"""A function that reads a file which nobody declared, by a name that it makes up, for each framework."""
 
 from __future__ import annotations
 

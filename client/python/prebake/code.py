@@ -35,8 +35,8 @@ class Identity(NamedTuple):
     files: tuple[str, ...] = ()
     #: What it calls that opens files in compiled code, unheard by Python.
     unheard: tuple[str, ...] = ()
-    #: Functions that keep what they returned, if files are opened whose names are not written in the code: what
-    #: they kept may be of one.
+    #: Functions that keep what they returned, if files are opened whose names are not written in the code:
+    #: what they kept may be of one.
     memos: tuple[Any, ...] = ()
 
 

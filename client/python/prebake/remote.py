@@ -57,7 +57,7 @@ def is_object(path: Any) -> bool:
 
 
 def tag(answer: dict[str, Any]) -> str | None:
-    """Etag, version and size, from an answer of the store or a line of its listing; None if it has no etag."""
+    """Etag, version and size, from an answer or a line of a listing; None if there is no etag."""
     whole = str(answer.get("ContentRange", "")).rpartition("/")[2]
     size = whole or answer.get("ContentLength", answer.get("Size"))
     version = answer.get("VersionId") or "null"
@@ -190,7 +190,7 @@ def _digest(tags: dict[str, str | None]) -> bytes | None:
 
 
 def as_told(items: Any, i: int, seen: dict[str, str | None], paths: Sequence[str]) -> bool:
-    """Whether the objects among `paths` are as native item i has them, by what a fill got of them (`seen`)."""
+    """Whether the objects among `paths` are as native item i has them, by what a fill got (`seen`)."""
     objects = [path for path in paths if is_object(path)]
     unheard = [url for url in objects if Object.of(url).url not in seen]
     # What is got by a client that is not heard, is asked for again: it was known before, and read in between.

@@ -48,8 +48,8 @@ def refuse_unheard(identity: Identity, name: str) -> None:
     if identity.unheard:
         raise Refused(
             Code.UNDECLARED,
-            f"{name} calls {identity.unheard[0]}, which opens files in compiled code, unheard by Python: name "
-            "them with prebake.cached(inputs=[...]), or read them with open()",
+            f"{name} calls {identity.unheard[0]}, which opens files in compiled code, unheard by "
+            "Python: name them with prebake.cached(inputs=[...]), or read them with open()",
         )
 
 

@@ -132,7 +132,8 @@ def test_what_raises_when_looked_at_is_computed(images: list[str], make: Callabl
 
 
 def odd_at_first(path: str) -> Any:
-    length = len(open(path, "rb").read())
+    with open(path, "rb") as file:
+        length = len(file.read())
     return {1: length} if path.endswith("000.jpg") else np.full(3, length)
 
 

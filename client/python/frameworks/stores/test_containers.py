@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from typing import Any
-
-import pytest
-from conftest import Node, settle
-
 MAIN = """
 import json, os, sys
 import numpy as np

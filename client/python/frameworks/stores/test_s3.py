@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import Node
-from s3_store import COUNTS, S3, s3  # noqa: F401
+from s3_store import COUNTS, S3
 
 from prebake import remote
 
@@ -79,6 +79,8 @@ def by_s3fs(url):
 
 READERS = {"boto3": by_boto3, "fsspec": by_fsspec, "s3fs": by_s3fs}
 """
+
+pytest_plugins = ["s3_store"]
 
 KINDS = ["paths", "dataset", "inputs", "declared", "cached"]
 
