@@ -59,6 +59,8 @@ class DatasetSource:
         self.common: list[str] = []
         self.objects: dict[int, str] = {}
         self.refresh()
+        if self.common:
+            self.knows += f", and {', '.join(self.common)}, which all items read"
 
     @property
     def numbered(self) -> Any:

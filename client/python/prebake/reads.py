@@ -79,6 +79,8 @@ class Record:
         self.incomplete: str | None = None
         #: Whether threads that do not record themselves work for it.
         self.background = False
+        #: Whether it is over. What tasks of it do later, is not known to be of anything.
+        self.closed = False
         #: Files that the fill made itself: what it reads there is its own.
         self._made: set[str] = set()
 
@@ -164,6 +166,7 @@ class Recorder:
         if _hears is not None:
             _hears.record_ends()
         _task_record.reset(self._token)
+        self._record.closed = True
         if self._outer is None:
             del _records[self._thread]
         else:
@@ -262,6 +265,7 @@ def _mine(what: str) -> Record | None:
     """The record of the running thread. Without one, `what` may be done by a thread that a fill uses."""
     thread = threading.get_ident()
     record = _records.get(thread) or _task_record.get()
+    record = None if record is not None and record.closed else record
     if record is None and thread != threading.main_thread().ident and not _carries():
         _each_incomplete(f"{what} in a thread of its own")
         return _heard
@@ -403,19 +407,26 @@ def _network(event: str, args: tuple[Any, ...]) -> None:
 
 def _object(client: Any, operation: str, parameters: dict[str, Any], answer: Any) -> None:
     """What a known client got; see `clients`."""
+    if clients.inside.get() or not _records and _heard is None:
+        return
+    try:
+        _got(client, operation, parameters, answer)
+    except Exception as error:
+        # An error raised here would be the user's.
+        for record in [*_records.values(), *([_heard] if _heard else [])]:
+            record.incomplete = record.incomplete or f"S3 {operation}: {type(error).__name__}"
+
+
+def _got(client: Any, operation: str, parameters: dict[str, Any], answer: Any) -> None:
     record = _mine("an object store is asked")
     if record is None or operation in clients.HARMLESS:
         return
     if operation not in clients.READS:
         record.network = record.network or f"S3 {operation}"
         return
-    try:
-        got = remote.Object(parameters["Bucket"], parameters["Key"], parameters.get("VersionId", ""))
-        with clients.own():
-            known = remote.store.endpoint()
-    except Exception as error:
-        record.network = record.network or f"S3 {operation}: {type(error).__name__}"
-        return
+    got = remote.Object(parameters["Bucket"], parameters["Key"], parameters.get("VersionId", ""))
+    with clients.own():
+        known = remote.store.endpoint()
     if client.meta.endpoint_url != known:
         record.network = f"S3 at {client.meta.endpoint_url}, where AWS_ENDPOINT_URL does not lead"
     record.got(got.url, None if answer is None else remote.tag(answer))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from prebake import clients
 from prebake.encoder import digest
 from prebake.errors import warn_once
 
@@ -68,12 +69,16 @@ class Store:
     """What was learned of objects in this process, by URL; None of those that cannot be known."""
 
     def __init__(self) -> None:
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._tags: dict[str, str | None] = {}
         #: When each was asked for, by the monotonic clock.
         self._asked: dict[str, float] = {}
         self._client: Any = None
+
+    def forked(self) -> None:
+        """In a child: the lock may be held by a thread that is not here, and connections are the parent's."""
+        self._lock = threading.Lock()
+        self._client = None
 
     def tag(self, url: str) -> str | None:
         return self._tags.get(Object.of(url).url)
@@ -91,7 +96,8 @@ class Store:
         found: dict[str, str | None] = {}
         try:
             for bucket, objects in buckets.items():
-                found |= self._listed(bucket, objects) if len(objects) >= LIST_MIN else {}
+                with clients.own():
+                    found |= self._listed(bucket, objects) if len(objects) >= LIST_MIN else {}
             left = [each for url, each in wanted.items() if url not in found]
             with ThreadPoolExecutor(min(HEADS_MAX, len(left) or 1)) as pool:
                 found |= zip((each.url for each in left), pool.map(self._headed, left), strict=True)
@@ -109,7 +115,7 @@ class Store:
     def client(self) -> Any:
         """A client of the process's settings."""
         with self._lock:
-            if self._client is None or self._pid != os.getpid():
+            if self._client is None:
                 import botocore.config
                 import botocore.session
 
@@ -120,13 +126,13 @@ class Store:
                     max_pool_connections=HEADS_MAX,
                 )
                 self._client = botocore.session.get_session().create_client("s3", config=config)
-                self._pid = os.getpid()
             return self._client
 
     def _headed(self, each: Object) -> str | None:
         version = {"VersionId": each.version} if each.version else {}
         try:
-            return tag(self.client().head_object(Bucket=each.bucket, Key=each.key, **version))
+            with clients.own():
+                return tag(self.client().head_object(Bucket=each.bucket, Key=each.key, **version))
         except Exception:
             # Deleted, forbidden, or the store is down: the job finds out itself.
             return None
@@ -151,6 +157,7 @@ class Store:
 
 
 store = Store()
+os.register_at_fork(after_in_child=store.forked)
 
 
 def tell(items: Any, i: int, paths: Sequence[str]) -> None:

@@ -103,6 +103,8 @@ class FileSource:
 
     def _find_objects(self) -> None:
         self.objects = {i: path for i, path in enumerate(self.files) if remote.is_object(path)}
+        if self.objects:
+            self.knows = "item i is object i by URL, etag, version and size, or the content of file i"
 
     def refresh(self) -> None:
         pass
