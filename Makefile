@@ -32,7 +32,7 @@ TORCH_KEY := $(shell { cat $(REQUIREMENTS)/torch.lock; $(PYTHON) -VV; } | sha256
 TORCH_VENV := $(TEST_CACHE)/torch-$(TORCH_KEY)
 
 # The frameworks cannot be installed side by side. Each has a lock file, and an environment kept like torch's.
-FRAMEWORKS := hf wds ray tf
+FRAMEWORKS := hf wds ray tf stores
 FRAMEWORKS_DIR := client/python/frameworks
 framework-venv = $(TEST_CACHE)/$1-$(shell { cat $(FRAMEWORKS_DIR)/$1/requirements.lock; $(PYTHON) -VV; } \
     | sha256sum | cut -c1-16)

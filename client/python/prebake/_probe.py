@@ -177,6 +177,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
                 "incomplete": record.incomplete or "",
                 "reads": list(record.reads),
                 "listed": list(record.listed),
+                "objects": list(record.objects),
             }
         )
         if error:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph, tripwire
+from prebake import graph, remote, tripwire
 from prebake._job import native
 from prebake.again import Tripped
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Fill, nothing_ahead
+from prebake.fill import nothing_ahead
+from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,8 +27,9 @@ def cached(
     """Caches a function's value by its code, its arguments, and the content of the files that it reads.
 
     `inputs` says which files and folders it reads: a string names the parameter that holds a path or several,
-    a `Path` is a fixed one. The function must be deterministic and read nothing else; when an argument's
-    identity cannot be known, it is simply called (and a warning says so, once).
+    a `Path` is a fixed one. Other files are found out by watching what it opens; those that compiled code
+    opens (`cv2.imread`, HDF5) have to be declared. The function must be deterministic. When an argument's
+    identity or what it reads cannot be known, it is simply called (and a warning says so, once).
     """
     if function is None:
         return lambda function: _cached(function, list(inputs))
@@ -62,26 +65,43 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     return call
 
 
-def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Fill | None:
+def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Watched | None:
     """The one item that a call is; None if it cannot be identified."""
-    name = function.__qualname__
+    name, since, begun = function.__qualname__, time.time_ns() - SETTLED_NS, time.monotonic()
     try:
-        described = graph.of_call(function)
+        known = identify(function, graph.called(function))
         arguments = identify(dict(bound.arguments), f"{name} arguments").digest
         paths = [path for each in inputs for path in _paths(each, bound)]
+        if not inputs:
+            refuse_unheard(known, name)
     except Exception as error:
         # Looking at an odd object can raise anything; its call must not.
         not_cached(error)
         return None
 
-    def open_items(job: Any) -> Any:
-        collection = job.plan(described)
+    def open_items(job: Any, found: dict[int, list[str]] | None) -> Any:
+        collection = job.plan(graph.of_call(function, known, here=found is not None))
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
-        return collection.call(name, arguments, paths)
+        reads = [*paths, *(found or {}).get(0, ())]
+        files = [path for path in reads if not remote.is_object(path)]
+        objects = [path for path in reads if remote.is_object(path)]
+        remote.store.look(objects, begun)
+        if objects and not remote.are_known(objects):
+            files.append(remote.unknown(objects[0]))
+        items = collection.call(name, arguments, files)
+        remote.tell_objects(items, 0, objects)
+        return items
 
-    return Fill(open_items, lambda _: function(*bound.args, **bound.kwargs), 1)
+    return Watched(
+        open_items,
+        lambda _: function(*bound.args, **bound.kwargs),
+        1,
+        declared=lambda _: paths,
+        described=lambda: (known, since),
+        extensible=False,
+    )
 
 
 def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:

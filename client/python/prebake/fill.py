@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, tripwire, values
+from prebake import _job, remote, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, not_cached, warn_once, where
 
@@ -37,6 +37,8 @@ LOOK_WORK, LOOK_WORK_NS_MAX = 10, 1_000_000_000
 LEASES_LONG_MAX = 1024
 #: Bytes made and not handed over yet. With more, the look is not put off.
 WITHHELD_BYTES_MAX = 64 << 20
+#: So many first values that cannot be stored, and none that can: no other is worth a lease.
+UNSTORABLE_MAX = 8
 #: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
 CHANGES_MAX = 4
 
@@ -118,6 +120,8 @@ class Fill:
         self.cost_ns, self.look_ns = 0.0, 0
         self._stored = False
         self._unstorable = False
+        #: Values that could not be stored.
+        self._odd = 0
         #: Items to compute here, and why they are not shared.
         self._alone: dict[int, str] = {}
         #: Items that this job has seen: not worth computing ahead.
@@ -177,7 +181,7 @@ class Fill:
         """Says which files item i reads, where items are opened already."""
         items = self._opened()
         if items is not None:
-            self._guarded(items.set_reads, i, paths)
+            self._guarded(remote.tell, items, i, paths)
 
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""
@@ -400,9 +404,9 @@ class Fill:
             layout, parts = values.encode(value)
         except Exception as error:
             not_cached(error)
-            # Values of this kind will not be storable next time either; one odd value among others is left
-            # out.
-            self._unstorable = not self._stored
+            # One odd value among others is left out; where there are only such, the next will be one too.
+            self._odd += 1
+            self._unstorable = not self._stored and self._odd >= UNSTORABLE_MAX
             return None
         try:
             approved = self._approve(items, i)

@@ -342,6 +342,11 @@ def _partial(encoder: Encoder, value: functools.partial[Any]) -> None:
     encoder.member(".keywords", value.keywords)
 
 
+def _memo(encoder: Encoder, value: Any) -> None:
+    encoder.memos.append(value)
+    _parts("lru_cache", "__wrapped__")(encoder, value)
+
+
 def _parts(tag: str, *names: str) -> Callable[[Encoder, Any], None]:
     def encode(encoder: Encoder, value: Any) -> None:
         encoder.emit(tag)
@@ -389,7 +394,7 @@ CODE_HANDLERS: dict[type, Handler] = {
     functools.cached_property: _parts("cached property", "func", "attrname"),
     classmethod: _parts("classmethod", "__func__"),
     staticmethod: _parts("staticmethod", "__func__"),
-    type(functools.lru_cache(abs)): _parts("lru_cache", "__wrapped__"),
+    type(functools.lru_cache(abs)): _memo,
     re.Pattern: _parts("pattern", "pattern", "flags"),
 }
 CODE_FAMILIES: dict[type, Handler] = {type: _class, types.ModuleType: _module}

@@ -57,7 +57,10 @@ class DatasetSource:
             else "item i is the number i and the files that loading it opens"
         )
         self.common: list[str] = []
+        self.objects: dict[int, str] = {}
         self.refresh()
+        if self.common:
+            self.knows += f", and {', '.join(self.common)}, which all items read"
 
     @property
     def numbered(self) -> Any:

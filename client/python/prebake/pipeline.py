@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, marks, snapshot, tripwire
+from prebake import graph, marks, remote, snapshot, tripwire
 from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
@@ -18,10 +18,8 @@ from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.source import Source, Step
 from prebake.verdict import verdict
+from prebake.watched import SETTLED_NS
 
-#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
-#: of the clock that stamps files.
-SETTLED_NS = 20_000_000
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
@@ -73,6 +71,8 @@ class Pipeline:
         #: What that held when it was last seen to be so.
         self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
+        #: Since when objects of a store are to be known anew.
+        self._looked_at_objects = time.monotonic()
         #: Files of each item, where the source has to be told.
         self._reads: dict[int, list[str]] = {}
         count = self.source.count
@@ -149,6 +149,7 @@ class Pipeline:
         begins = again and (2 * self._given_count >= len(given) or self._look_is_due(0.0))
         if begins:
             self._given, self._given_count = bytearray(len(given)), 0
+            self._look_at_objects()
         return self.renew(begins)
 
     def renew(self, closely: bool = False) -> bool:
@@ -160,6 +161,7 @@ class Pipeline:
 
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
+        self._look_at_objects()
         self.fill.validate()
 
     def is_whole(self) -> bool:
@@ -253,6 +255,7 @@ class Pipeline:
 
     def _learn(self, i: int, paths: list[str]) -> None:
         self._reads[i] = paths
+        self._look(paths)
         for fill in (self.fill, self._middle.fill):
             fill.set_reads(i, paths)
 
@@ -387,9 +390,26 @@ class Pipeline:
 
     def _items(self, collection: Any) -> Any:
         items = self.source.open(collection)
+        self._look(path for paths in self._reads.values() for path in paths)
         for i, paths in self._reads.items():
-            items.set_reads(i, paths)
+            remote.tell(items, i, paths)
         return items
+
+    def _look(self, paths: Iterable[str]) -> None:
+        """Has those that are objects of a store known as they are since this epoch began."""
+        remote.store.look(filter(remote.is_object, paths), self._looked_at_objects)
+
+    def _look_at_objects(self) -> None:
+        """Has objects of a store looked at anew, all at once, and their items known by them."""
+        reads = {i: paths for i, paths in self._reads.items() if any(map(remote.is_object, paths))}
+        reads |= {i: [url] for i, url in self.source.objects.items()}
+        if not reads:
+            return
+        self._looked_at_objects = time.monotonic()
+        self._look(path for paths in reads.values() for path in paths)
+        for i, paths in reads.items():
+            for fill in (self.fill, self._middle.fill):
+                fill.set_reads(i, paths)
 
     # How an item is made.
 
@@ -470,9 +490,13 @@ class Pipeline:
             return False
         check(record, [*reads, *self._described_files(record)], f"item {i}")
         self._unfollowed = 0
+        if not remote.as_told(items, i, record.objects, reads):
+            return False
         fresh = self._discovery.fresh.get(i)
         if fresh is not None:
             check(fresh.record, reads, f"item {i}")
+            if not remote.as_told(items, i, fresh.record.objects, reads):
+                return False
             if not as_read(fresh.record, items.stats_of(i)):
                 return False
         self._middle.store_first(i, items.leased(i))

@@ -145,8 +145,10 @@ class Scan:
             self.encoder.computed = True
         self._mutates(callee, call)
         self._judge(dotted, call)
-        if dotted in calls.READERS:
-            self._reads(call)
+        named = dotted in calls.READERS and self._reads(call)
+        self.encoder.opens |= dotted in calls.READERS and not named
+        if dotted in calls.COMPILED_READERS and not named:
+            self.encoder.unheard.add(dotted)
         value, rest = self._walk(callee)
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
             # A method of an installed object; the user's own classes are judged by their code.
@@ -351,7 +353,8 @@ class Scan:
             raise self._refuse(Code.ENVIRONMENT, ".".join(container.path))
         self.encoder.variable(name)
 
-    def _reads(self, call: Call) -> None:
+    def _reads(self, call: Call) -> bool:
+        """Has the file's content count that a call reads; whether its name is written in the code."""
         path: Any = None
         if call.args:
             first = call.args[0]
@@ -363,6 +366,8 @@ class Scan:
         writes = isinstance(mode, Const) and isinstance(mode.value, str) and set(mode.value) & set("wax+")
         if isinstance(path, (str, PurePath)) and not writes:
             self.encoder.file(os.fspath(path))
+            return True
+        return False
 
 
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})

@@ -2,7 +2,8 @@
 
 use crate::error::raise;
 use crate::raw::buffer::{Parts, View};
-use prebake_client::{Code, Made};
+use prebake_client::{Code, Error, Made};
+use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
@@ -118,6 +119,18 @@ impl Items {
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
     fn set_reads(&self, py: Python<'_>, i: usize, paths: Vec<PathBuf>) -> PyResult<()> {
         py.detach(|| self.0.set_reads(i, &paths)).map_err(raise)
+    }
+
+    /// Says what item i reads beside files, by a 32-byte digest of it.
+    fn set_objects(&self, py: Python<'_>, i: usize, objects: &[u8]) -> PyResult<()> {
+        let digest = Digest::try_from(objects);
+        let digest = digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
+        py.detach(|| self.0.set_objects(i, digest)).map_err(raise)
+    }
+
+    /// What `set_objects` said of item i last; None if it was not called.
+    fn objects(&self, i: usize) -> Option<Cow<'static, [u8]>> {
+        self.0.objects(i).map(|digest| digest.0.to_vec().into())
     }
 
     /// (device, inode, size, mtime_ns, ctime_ns) of the files of item i when its fingerprint was taken; None if there is

@@ -131,6 +131,26 @@ def test_what_raises_when_looked_at_is_computed(images: list[str], make: Callabl
     assert all(np.array_equal(a, make()(path)) for a, path in zip(got, images, strict=False))
 
 
+def odd_at_first(path: str) -> Any:
+    with open(path, "rb") as file:
+        length = len(file.read())
+    return {1: length} if path.endswith("000.jpg") else np.full(3, length)
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("read", [by_item, by_batch])
+def test_a_first_value_that_cannot_be_stored_leaves_the_others_shared(
+    images: list[str], read: Callable[[Any], Any]
+) -> None:
+    with pytest.warns(prebake.PrebakeWarning, match="R39"):
+        first = read(prebake.wrap(images, [odd_at_first]))
+    fresh = prebake.wrap(images, [odd_at_first])
+    second = read(fresh)
+    assert first[0] == second[0] == odd_at_first(images[0])
+    assert all(np.array_equal(a, odd_at_first(path)) for a, path in zip(second[1:], images[1:], strict=True))
+    assert fresh.stats()["reused"] == len(images) - 1
+
+
 @pytest.mark.usefixtures("connected")
 def test_an_argument_that_raises_when_looked_at_is_no_reason_to_fail() -> None:
     with pytest.warns(prebake.PrebakeWarning, match="not bound"):
