@@ -34,6 +34,8 @@ READS_MAX = 3
 CLOSE_LOOK_NS = 10_000_000
 #: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
 CHANGES_MAX = 4
+#: So many values in a row cannot be stored: the others cannot either. Fewer may be odd ones among many.
+ODD_MAX = 16
 
 Ahead = Callable[[int], Sequence[int]]
 
@@ -94,7 +96,8 @@ class Fill:
         self._items: Any = None
         #: Of an item on average: time, in nanoseconds.
         self.cost_ns = 0.0
-        self._stored = False
+        #: Values in a row that could not be stored.
+        self._odd = 0
         self._unstorable = False
         #: Items to compute here, and why they are not shared.
         self._alone: dict[int, str] = {}
@@ -345,10 +348,10 @@ class Fill:
             layout, parts = values.encode(value)
         except Exception as error:
             not_cached(error)
-            # Values of this kind will not be storable next time either; one odd value among others is left
-            # out.
-            self._unstorable = not self._stored
+            self._odd += 1
+            self._unstorable = self._odd >= ODD_MAX
             return False
+        self._odd = 0
         try:
             approved = self._approve(items, i)
         except Refused as error:
@@ -362,7 +365,6 @@ class Fill:
         before_cpu, before_io = self._spent(i)
         cpu, io = cpu + before_cpu, max(0, wall - cpu) + before_io
         stored = self._guarded(items.put, i, layout, parts, cpu, io, read_back=read_back)
-        self._stored = self._stored or stored is not None
         self._changes = 0
         return stored is not None
 
