@@ -55,7 +55,9 @@ def reading(known: Sequence[Identity], make: Callable[[int], list[Record]]) -> i
         # Once before, since what a first run opens (a module, a table) belongs to no item.
         make(0)
         loading, *steps = make(0)
-        return max((i + 1 for i, step in enumerate(steps) if step.reads.keys() - loading.reads.keys()), default=0)
+        return max(
+            (i + 1 for i, step in enumerate(steps) if step.reads.keys() - loading.reads.keys()), default=0
+        )
 
     return _once("reading", known, look)
 
