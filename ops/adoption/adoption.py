@@ -1,8 +1,8 @@
 """`make adoption`: training stacks that nobody here wrote, with one line changed in their own data path.
 
-Each script of `stacks/` runs in processes of its own and always with the same seed: as it was (the lines that
-name Prebake taken out, or put back as their `# was:` says), with an empty cache, and as a second job. As it was
-and as a second job it runs again, in turn, so that what else the machine does is seen as a spread.
+Each script of `stacks/` runs in processes of its own and always with the same seed: as it was (the lines
+that name Prebake taken out, or put back as their `# was:` says), with an empty cache, and as a second job. As
+it was and as a second job it runs again, in turn, so that what else the machine does is seen as a spread.
 Compared is what reached the training steps: type, shape and bytes of every batch, and every loss.
 
 CPU is the process CPU time (all threads) spent fetching batches, collation included, in the job and in its
@@ -52,8 +52,8 @@ ENVIRONMENTS = {"keras_tfdata": "tf", "torchaudio_digits": "audio"}
 READS = {"torchaudio": "audio", "hf_trainer": "text"}
 #: Stacks that cannot be had, and why. They are rows too.
 NOT_HAD = {
-    "nnunetv2": "every import of it imports connected-components-3d, which is under the LGPL: the licences of "
-    "this project's lock files are permissive ones"
+    "nnunetv2": "importing it imports connected-components-3d, which is under the LGPL: this project's lock "
+    "files hold permissive licences only"
 }
 #: Refused as a whole is also what has a reason, saves no more CPU than this and reused no more entries: some
 #: tell what a pipeline was found to be, and are no elements of it.
@@ -309,8 +309,8 @@ def table(rows: list[Row]) -> str:
     lines[2:2] = [f"| {name} | not had: {why} | - | - | - | - | - |" for name, why in NOT_HAD.items()]
     lines += [
         "",
-        f"{len(good)} of {len(rows) + len(NOT_HAD)} run, {sum(row.identical for row in good)} of these bit-identical, "
-        f"{sum(not row.refused for row in good)} not refused.",
+        f"{len(good)} of {len(rows) + len(NOT_HAD)} run, {sum(row.identical for row in good)} of these "
+        f"bit-identical, {sum(not row.refused for row in good)} not refused.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -194,7 +194,7 @@ def _without_generator(encoder: Encoder, value: Any) -> None:
 
 
 def _pattern(encoder: Encoder, value: Any) -> None:
-    """A pattern of `regex`. Taken apart it is compiled code, in which sets are in the order of their hashes."""
+    """A pattern of `regex`. Taken apart it is compiled code, where sets are in the order of their hashes."""
     encoder.number(value)
     encoder.emit("regex")
     encoder.member(".compile", sys.modules["regex"].compile)
