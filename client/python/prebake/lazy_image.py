@@ -1,8 +1,8 @@
 """Images that Pillow has opened and not decoded yet, as `Image.open(path)` returns them.
 
 Many data sets hand such an image on, and its first use decodes it. It is stored as its file and its pixels.
-What is made of these is opened from the file as before, so that its class, its format, its metadata and `draft`
-(which decodes a smaller image) are those of the original; only when it would be decoded does it take the pixels.
+What is made of these is opened from the file as before, so that its class, its metadata and what `draft` does
+(it decodes a smaller image) are those of the original; only when it would be decoded, it takes the pixels.
 """
 
 from __future__ import annotations
