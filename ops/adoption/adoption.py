@@ -186,7 +186,8 @@ class Stack:
             spent = _children_cpu() - spent
         said = log.read_text(errors="replace")
         if status != 0:
-            raise RuntimeError(f"{label}: exit status {status}: {said[-1500:]}")
+            last = next(filter(None, reversed(said.splitlines())), "")
+            raise RuntimeError(f"{label}: exit status {status}: {last[-200:]}\n{said[-1500:]}")
         after = _counts(daemon)
         return _result(record, [*(b - a for a, b in zip(before, after, strict=True)), spent], said)
 
@@ -297,7 +298,7 @@ def table(rows: list[Row]) -> str:
             )
         cells = [
             row.stack,
-            "yes" if row.runs else "no: " + row.error.splitlines()[-1] if row.error else "no",
+            "yes" if row.runs else "no: " + row.error.splitlines()[0] if row.error else "no",
             ("yes" if row.identical else "NO") if row.runs else "-",
             f"{row.reused}",
             why,
