@@ -50,6 +50,8 @@ LAUNCHED = {"torchrun_ddp": ["-m", "torch.distributed.run", "--nproc-per-node=2"
 #: Stacks with another environment than the common one, and those that read something other than images.
 ENVIRONMENTS = {"keras_tfdata": "tf", "torchaudio_digits": "audio"}
 READS = {"torchaudio": "audio", "hf_trainer": "text"}
+#: What a stack is installed as, where the first word of its script's name is not that.
+DISTRIBUTIONS = {"hf": "transformers", "open": "open_clip_torch", "torchrun": "torch"}
 #: Stacks that cannot be had, and why. They are rows too.
 NOT_HAD = {
     "nnunetv2": "importing it imports connected-components-3d, which is under the LGPL: this project's lock "
@@ -79,6 +81,7 @@ class Row:
     """A stack's row of the table."""
 
     stack: str
+    version: str = ""
     runs: bool = False
     identical: bool = False
     refused: bool = False
@@ -134,6 +137,14 @@ class Stack:
         self.python = pythons[ENVIRONMENTS.get(self.name, "")]
         self.folder = folder / self.name
         self.folder.mkdir()
+
+    def version(self) -> str:
+        """What is installed of it."""
+        word = self.name.partition("_")[0]
+        name = DISTRIBUTIONS.get(word, word)
+        code = "import importlib.metadata as m, sys; print(sys.argv[1], m.version(sys.argv[1]))"
+        done = subprocess.run([self.python, "-c", code, name], capture_output=True, text=True, timeout=60)
+        return done.stdout.strip()
 
     def run(self, label: str, daemon: PrivateDaemon | None, until: float) -> Run:
         """Raises `RuntimeError` with the script's last words if it fails or has not ended by a time."""
@@ -232,7 +243,7 @@ def _lines(path: Path) -> list[list[Any]]:
 
 def adopt(stack: Stack, until: float) -> Row:
     """Runs a stack. What goes wrong is a row too."""
-    row = Row(stack.name)
+    row = Row(stack.name, stack.version())
     try:
         if time.monotonic() > until:
             raise RuntimeError("there was no time left for it")
@@ -297,7 +308,7 @@ def table(rows: list[Row]) -> str:
                 *(100 * each for each in (row.cpu_saved, *row.cpu_saved_between))
             )
         cells = [
-            row.stack,
+            f"{row.stack} ({row.version})",
             "yes" if row.runs else "no: " + row.error.splitlines()[0] if row.error else "no",
             ("yes" if row.identical else "NO") if row.runs else "-",
             f"{row.reused}",
