@@ -41,7 +41,7 @@ HERE = Path(__file__).parent
 RUN_SECONDS_MAX = 240
 #: Of all stacks: a row that finds no time says so, and the table is written all the same.
 SECONDS_MAX = 1700
-#: Runs as it was, and runs as a second job. One of each, once the stacks take more than their share of the time.
+#: Runs as it was, and runs as a second job. One of each, where stacks take more than their share of the time.
 REPEATS = 2
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
