@@ -127,7 +127,7 @@ adoption-venv = $(TEST_CACHE)/adoption-$1-$(shell { cat $(ADOPTION_LOCKS)/$1.loc
 ADOPTION_VENV := $(call adoption-venv,stacks)
 AUDIO_VENV := $(call adoption-venv,audio)
 TF_VENV := $(call framework-venv,tf)
-ADOPTION_SECONDS_MAX := 5400
+ADOPTION_SECONDS_MAX := 2000
 
 $(ADOPTION_VENV)/.requirements: $(TORCH_VENV)/.requirements
 $(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements: $(TEST_CACHE)/adoption-%/.requirements:

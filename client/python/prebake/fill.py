@@ -37,10 +37,10 @@ LOOK_WORK, LOOK_WORK_NS_MAX = 10, 1_000_000_000
 LEASES_LONG_MAX = 1024
 #: Bytes made and not handed over yet. With more, the look is not put off.
 WITHHELD_BYTES_MAX = 64 << 20
-#: So many first values that cannot be stored, and none that can: no other is worth a lease.
-UNSTORABLE_MAX = 8
 #: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
 CHANGES_MAX = 4
+#: So many values in a row cannot be stored: the others cannot either. Fewer may be odd ones among many.
+ODD_MAX = 16
 
 Ahead = Callable[[int], Sequence[int]]
 
@@ -118,10 +118,9 @@ class Fill:
         self._items: Any = None
         #: Of an item on average, and of the last close look: time, in nanoseconds.
         self.cost_ns, self.look_ns = 0.0, 0
-        self._stored = False
-        self._unstorable = False
-        #: Values that could not be stored.
+        #: Values in a row that could not be stored.
         self._odd = 0
+        self._unstorable = False
         #: Items to compute here, and why they are not shared.
         self._alone: dict[int, str] = {}
         #: Items that this job has seen: not worth computing ahead.
@@ -404,10 +403,10 @@ class Fill:
             layout, parts = values.encode(value)
         except Exception as error:
             not_cached(error)
-            # One odd value among others is left out; where there are only such, the next will be one too.
             self._odd += 1
-            self._unstorable = not self._stored and self._odd >= UNSTORABLE_MAX
+            self._unstorable = self._odd >= ODD_MAX
             return None
+        self._odd = 0
         try:
             approved = self._approve(items, i)
         except Refused as error:

@@ -17,7 +17,7 @@ from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.source import Source, Step
-from prebake.verdict import verdict
+from prebake.verdict import reading, verdict
 from prebake.watched import SETTLED_NS
 
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
@@ -96,6 +96,9 @@ class Pipeline:
             self._is_as_opened,
         )
         self._discovery = self._discover()
+        #: So many of the first steps have to run until it is known what an item reads, where loading alone
+        #: opens nothing; None while nobody has asked.
+        self._reading: int | None = None
         self._record = threading.local()
         #: Items in a row.
         self._unfollowed = 0
@@ -212,6 +215,11 @@ class Pipeline:
         if items is None:
             return {}
         self._discovery([i for i in unknown if i not in self._reads], ahead)
+        if self._reading is None and any(self._reads.get(i) == self.source.common for i in unknown):
+            self._reading = self._steps_that_read()
+            if self._reading:
+                self._discovery, self._reads = self._discover(self._reading), {}
+                self._discovery(unknown, ahead)
         fresh = self._discovery.fresh
         if not fresh:
             return {}
@@ -264,8 +272,16 @@ class Pipeline:
     def _shared(self) -> list[Step]:
         return self.steps[: self.cut]
 
-    def _discover(self) -> Discovery:
-        return Discovery(self.source, self._learn_found, self._culprit, self._is_as_opened)
+    def _discover(self, reading: int = 0) -> Discovery:
+        """Finds out what items read in loading and so many of the first steps."""
+        return Discovery(
+            self.source,
+            lambda i: self._run(self.source.load(i), 0, reading),
+            lambda: self._operators(reading),
+            self._learn_found,
+            self._culprit,
+            self._is_as_opened,
+        )
 
     def _is_as_opened(self, closely: bool) -> bool:
         """For what is stored: if asked closely, at any cost."""
@@ -327,14 +343,15 @@ class Pipeline:
         return Described(loading, steps)
 
     def _graph(self, cut: int) -> str:
+        return graph.chain(self._operators(cut))
+
+    def _operators(self, cut: int) -> list[graph.Json]:
         assert self._known is not None, "described before it is opened"
         steps = zip(self.steps[:cut], self._known.steps, strict=False)
-        return graph.chain(
-            [
-                *self.source.operators(self._known.loading),
-                *(graph.step(step, identity) for step, identity in steps),
-            ]
-        )
+        return [
+            *self.source.operators(self._known.loading),
+            *(graph.step(step, identity) for step, identity in steps),
+        ]
 
     def _open(self, job: Any) -> Any:
         self._known = None
@@ -347,7 +364,7 @@ class Pipeline:
         if self._opened is not None and known != self._opened:
             # It was changed in place: what items read, and what they are on the way, was of what it was.
             self._reads.clear()
-            self._discovery = self._discover()
+            self._reading, self._discovery = None, self._discover()
             self._middle.fill.reset()
         self._held, self._known, self._opened = held, known, known
         collection = job.plan(self._graph(self.cut))
@@ -381,6 +398,28 @@ class Pipeline:
         if found.code is not None:
             not_cached(Refused(found.code, found.reason))
         return self.source.accept(found, items)
+
+    def _steps_that_read(self) -> int:
+        known = self._known
+        if known is None or not self.cut:
+            return 0
+
+        def make(i: int) -> list[Record]:
+            records, value = [], None
+            for at in range(self.cut + 1):
+                with Recorder() as record:
+                    value = self.source.apply(value, self.steps[at - 1]) if at else self.source.load(i)
+                records.append(record)
+            return records
+
+        before = tripwire.state()
+        try:
+            return reading([*known.loading, *known.steps[: self.cut]], make)
+        except Exception:
+            # The user's own error: it raises again when the item's turn comes.
+            return 0
+        finally:
+            tripwire.restore(before)
 
     def _open_at(self, job: Any, cut: int) -> Any:
         if self._known is None:
@@ -424,19 +463,21 @@ class Pipeline:
             elif middle.cut is not None and middle.cut < self.cut:
                 value = self._run(middle.value(i), middle.cut, self.cut)
             else:
-                value = self._run(self._loaded(i), 0, self.cut)
+                value = self._run(*self._begun(i, self.cut), self.cut)
         self._record.last = record
         return value
 
     def _compute_to(self, i: int, cut: int) -> Any:
         with Recorder() as record:
-            value = self._run(self._loaded(i), 0, cut)
+            value = self._run(*self._begun(i, cut), cut)
         self._record.last = record
         return value
 
-    def _loaded(self, i: int) -> Any:
+    def _begun(self, i: int, cut: int) -> tuple[Any, int]:
+        """Item i after some of the steps up to a cut, and after how many."""
         fresh = self._discovery.fresh.get(i)
-        return self.source.load(i) if fresh is None else fresh.loaded
+        reading = self._reading or 0
+        return (self.source.load(i), 0) if fresh is None or reading > cut else (fresh.loaded, reading)
 
     def _fresh_cost(self, i: int) -> tuple[int, int]:
         fresh = self._discovery.fresh.get(i)
@@ -456,10 +497,10 @@ class Pipeline:
     def _measured(self, i: int) -> Any:
         """As `_run`, taking notes for the middle cut."""
         watch = Stopwatch(*self._fresh_cost(i))
-        value = self._loaded(i)
+        value, start = self._begun(i, self.cut)
         if not self.source.floor:
-            watch.note(0, value)
-        for at, step in enumerate(self.steps[: self.cut], start=1):
+            watch.note(start, value)
+        for at, step in enumerate(self.steps[start : self.cut], start=start + 1):
             value = self.source.apply(value, step)
             watch.note(at, value)
         *before, last = watch.measured or [None]
