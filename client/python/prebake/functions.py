@@ -6,6 +6,8 @@ Installed code is its distribution's name and version.
 
 from __future__ import annotations
 
+import _abc
+import abc
 import functools
 import importlib
 import importlib.util
@@ -17,7 +19,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from prebake import bytecode, packages, scan
+from prebake import bytecode, packages, patches, scan
 from prebake.calls import words
 from prebake.encoder import Encoder, Handler, Pending
 from prebake.errors import Code
@@ -47,6 +49,11 @@ CLASS_SKIPPED = frozenset(
         PURE,
     ]
 )
+#: Closure variables and attributes of installed functions that only remember what was worked out before.
+CACHES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("functools", f"singledispatch.<locals>.{name}"): ("dispatch_cache", "cache_token", "_clear_cache")
+    for name in ("dispatch", "register", "wrapper")
+}
 #: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
 HEAP_TYPE = 1 << 9
 
@@ -72,15 +79,12 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         _code(encoder, code)
         encoder.leaf(start, kind="code", location=encoder.place(code))
         _globals(encoder, function)
-        for name, value in sorted(vars(function).items()):
-            # `functools.wraps` leaves the wrapped function here, where nothing but introspection looks.
-            if name not in ("__wrapped__", PURE):
-                encoder.text("attribute", name)
-                encoder.member(f".{name}", value)
     else:
         # Made while installed code ran: the code is known by version, what it holds is not.
         encoder.named(owner, module, code.co_qualname)
         _code(encoder, code)
+    caches = CACHES.get((module, code.co_qualname), ())
+    _attributes(encoder, function, PURE, *caches)
     defaults = function.__defaults__ or ()
     encoder.emit("defaults", str(len(defaults)).encode())
     named = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
@@ -90,7 +94,16 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.text("keyword default", name)
         encoder.member(f".{name}", value, "default")
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        encoder.member(f".{name}", cell, "closure")
+        if name not in caches:
+            encoder.member(f".{name}", cell, "closure")
+
+
+def _attributes(encoder: Encoder, function: Any, *skipped: str) -> None:
+    """What is kept on a function: `__wrapped__` too, which code may call."""
+    for name, value in sorted(vars(function).items()):
+        if name not in skipped:
+            encoder.text("attribute", name)
+            encoder.member(f".{name}", value)
 
 
 def _is_of(code: types.CodeType, module: str) -> bool:
@@ -119,9 +132,11 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     """The globals that a function refers to, by value."""
     used = bytecode.references(function.__code__)
     encoder.names |= used.names
+    scanned = scan.Scan(encoder, function)
     if encoder.trusted:
-        encoder.attempt(scan.Scan(encoder, function).run)
+        encoder.attempt(scanned.run)
         _named_globals(encoder, function, used)
+        _installed(encoder, scanned)
         return
     written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
     if written:
@@ -129,8 +144,9 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
             Code.CARRIES_STATE,
             f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
         )
-    scan.Scan(encoder, function).run()
+    scanned.run()
     _named_globals(encoder, function, used)
+    _installed(encoder, scanned)
 
 
 def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecode.References) -> None:
@@ -167,15 +183,15 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
         encoder.value(value)
     elif (owner := packages.owner(value.__name__)) is not None:
         encoder.named(owner, value.__name__, "")
-        _patched(encoder, value, used)
     elif name in used.bare:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"uses the module {value.__name__} as a value; name the attributes instead"
         )
-    elif id(value) in encoder.open:
+    elif (id(value), id(used)) in encoder.open:
+        # Reached again by the same code; other code may take other attributes.
         encoder.emit("inside", value.__name__.encode())
     else:
-        encoder.open[id(value)] = len(encoder.open)
+        encoder.open[id(value), id(used)] = len(encoder.open)
         encoder.emit("module")
         for attribute in sorted((used.names | {"__getattr__"}) & vars(value).keys()):
             encoder.text("attribute", attribute)
@@ -186,19 +202,17 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
             if known == len(encoder.leaves) and not isinstance(inner, types.ModuleType):
                 encoder.leaf(start, inner)
             encoder.path.pop()
-        del encoder.open[id(value)]
+        del encoder.open[id(value), id(used)]
 
 
-def _patched(encoder: Encoder, module: types.ModuleType, used: bytecode.References) -> None:
-    """Functions of the user's own that stand in an installed module: the version does not know them."""
-    for attribute in sorted(used.names & vars(module).keys()):
-        value = vars(module)[attribute]
-        if (
-            type(value) is types.FunctionType
-            and packages.owner(value.__globals__.get("__name__", "")) is None
-        ):
-            encoder.text("patched", attribute)
-            encoder.member(f".{attribute}", value)
+def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
+    """What code takes from installed modules and the version does not tell, as it can be set."""
+    for name, value in sorted(scanned.taken.items()):
+        if isinstance(value, type) and not patches.is_own(value):
+            patches.write(encoder, value)
+        elif patches.counts(value):
+            encoder.text("set", name)
+            encoder.member(f" -> {name}", value, "global")
 
 
 def _imported(
@@ -218,6 +232,10 @@ def _imported(
         return
     try:
         module = importlib.import_module(full)
+    except ModuleNotFoundError:
+        # Code says itself what it does then; once the module is there, the import is another one.
+        encoder.emit("absent")
+        return
     except Exception as error:
         raise encoder.refuse(Code.IMPORT, f"imports {full}, which fails: {error}") from None
     if not names:
@@ -230,7 +248,9 @@ def _imported(
     for each in names:
         encoder.text("from", each)
         if each not in vars(module):
-            raise encoder.refuse(Code.IMPORT, f"imports {each} from {full}, where it is not")
+            # A module of the package that nothing has imported yet, or nothing.
+            _imported(encoder, namespace, (f"{full}.{each}", 0, ()), used)
+            continue
         _reached(encoder, vars(module)[each], each, used)
 
 
@@ -239,6 +259,7 @@ def _class(encoder: Encoder, cls: type) -> None:
     owner = packages.owner(module) if isinstance(module, str) else None
     if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
         encoder.named(owner, module, qualname)
+        patches.write(encoder, cls)
         return
     encoder.number(cls)
     encoder.text("class", qualname)
@@ -255,6 +276,10 @@ def _class(encoder: Encoder, cls: type) -> None:
         if name not in CLASS_SKIPPED:
             encoder.text("attribute", name)
             _attribute(encoder, cls, name, value)
+    if isinstance(cls, abc.ABCMeta):
+        # Classes that were registered as its own: `isinstance` asks for them.
+        registered = [found for each in _abc._get_dump(cls)[0] if (found := each()) is not None]
+        encoder.unordered("registered", registered)
 
 
 def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
@@ -283,8 +308,45 @@ _IDLE = words(
 )
 
 
+#: What nothing tells of a function but to code that asks for it, by the names that ask.
+_DESCRIBING: tuple[tuple[frozenset[str], Callable[[Any], Any]], ...] = (
+    (words("__doc__ getdoc"), lambda each: each.__doc__),
+    (words("__name__ __qualname__"), lambda each: each.__qualname__),
+    (
+        words("__annotations__ get_type_hints get_annotations signature getfullargspec"),
+        lambda each: dict(vars(each).get("__annotations__") or getattr(each, "__annotations__", {})),
+    ),
+    (
+        words("__code__ func_code"),
+        lambda each: (
+            (each.__code__.co_varnames, each.__code__.co_firstlineno)
+            if isinstance(each, types.FunctionType)
+            else None
+        ),
+    ),
+    (
+        words("co_filename"),
+        lambda each: each.__code__.co_filename if isinstance(each, types.FunctionType) else None,
+    ),
+)
+
+
+def _described_by_name(encoder: Encoder) -> None:
+    """Docstrings, names, annotations and lines of functions, if any code of theirs asks for such things."""
+    for asking, tell in _DESCRIBING:
+        if not asking & encoder.names:
+            continue
+        for each in encoder.numbered():
+            if isinstance(each, (types.FunctionType, type)):
+                encoder.emit("described")
+                encoder.value(tell(each))
+
+
 def settle(encoder: Encoder) -> None:
-    """Raises the refusal of the first method that something calls, as far as names tell."""
+    """Writes what code asks of functions, and raises the refusal of the first method that something calls, as
+    far as names tell.
+    """
+    _described_by_name(encoder)
     for each in encoder.pending:
         if _is_called(encoder, each):
             raise each.refused
@@ -333,6 +395,11 @@ def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
 def _descriptor(encoder: Encoder, value: Any) -> None:
     encoder.text("descriptor", value.__name__)
     encoder.member(".__objclass__", value.__objclass__)
+
+
+def _lru(encoder: Encoder, function: Any) -> None:
+    encoder.emit("lru_cache", str(function.cache_parameters()["typed"]).encode())
+    _attributes(encoder, function, "cache_parameters", *functools.WRAPPER_ASSIGNMENTS)
 
 
 def _partial(encoder: Encoder, value: functools.partial[Any]) -> None:
@@ -389,7 +456,8 @@ CODE_HANDLERS: dict[type, Handler] = {
     functools.cached_property: _parts("cached property", "func", "attrname"),
     classmethod: _parts("classmethod", "__func__"),
     staticmethod: _parts("staticmethod", "__func__"),
-    type(functools.lru_cache(abs)): _parts("lru_cache", "__wrapped__"),
+    type(functools.lru_cache(abs)): _lru,
+    struct.Struct: _parts("struct", "format"),
     re.Pattern: _parts("pattern", "pattern", "flags"),
 }
 CODE_FAMILIES: dict[type, Handler] = {type: _class, types.ModuleType: _module}

@@ -50,6 +50,8 @@ class Scan:
         self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
         # A method's own object; what it is asked is in the class.
         holder = function.__qualname__.rpartition(".")[0]
+        #: What it takes from installed modules, by dotted name.
+        self.taken: dict[str, Any] = {}
         self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
 
     def run(self) -> None:
@@ -107,8 +109,12 @@ class Scan:
         while rest and isinstance(value, types.ModuleType):
             after = vars(value).get(rest[0], _ABSENT)
             installed = packages.owner(value.__name__) is not None
+            if rest[0] == "__dict__":
+                raise self._refuse(Code.DYNAMIC, f"{value.__name__}.__dict__")
             if after is _ABSENT:
                 break
+            if installed and not covers(after):
+                self.taken[f"{value.__name__}.{rest[0]}"] = after
             known = f"{public(value.__name__)}.{rest[0]}" if installed else ""
             value, rest = after, rest[1:]
         return value, rest, known
@@ -141,13 +147,18 @@ class Scan:
             if call.args == ():
                 raise self._refuse(Code.DYNAMIC, dotted)
             return
-        if dotted == "builtins.getattr" and not (_is_constant(call.args, 1)):
-            self.encoder.computed = True
+        if dotted == "builtins.getattr":
+            if _is_constant(call.args, 1):
+                self.encoder.names.add(str(call.args[1].value))  # type: ignore[index, attr-defined]
+            else:
+                self.encoder.computed = True
         self._mutates(callee, call)
         self._judge(dotted, call)
-        if dotted in calls.READERS:
-            self._reads(call)
+        if dotted in calls.READERS and call.args:
+            self._reads(call.args[0], call, 1)
         value, rest = self._walk(callee)
+        if isinstance(value, PurePath) and len(rest) == 1 and rest[0] in calls.READING_METHODS:
+            self._reads(Const(value), call, 0)
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
             # A method of an installed object; the user's own classes are judged by their code.
             self._method_named(rest[0], call, seeded=False)
@@ -188,15 +199,16 @@ class Scan:
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
+        if name == "__hash__" and self.name != "__hash__":
+            raise self._refuse(Code.UNSTABLE, "__hash__()")
         own = isinstance(of, Parameter) and (of.name,) == self.own
         if name == "pop" and self._is_set(of):
             raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
         if name == "glob" and not self._is_sorted(call):
             raise self._refuse(Code.UNDECLARED, "glob()", "sort what it lists")
         self._method_named(name, call, seeded=own or self._from_seeded(of))
-        path = name in ("read_text", "read_bytes", "open") and isinstance(of, Call)
-        if path and isinstance(of.callee, Name) and self._canonical(of.callee) in calls.READERS:
-            self._reads(of)
+        if name in calls.READING_METHODS:
+            self._reads(of, call, 0)
 
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
@@ -267,11 +279,16 @@ class Scan:
         if isinstance(callee, Name):
             name = callee.path[-1]
             if name in calls.ORDERLESS:
-                return True
+                return not self._ties(call)
             return name in calls.PASSING and (call.sorted or self._is_sorted(call, steps - 1))
         if isinstance(callee, symbols.Code):
             return callee.code.co_name == "<setcomp>" or call.sorted or self._is_sorted(call, steps - 1)
         return False
+
+    def _ties(self, call: Call) -> bool:
+        """Whether unequal members may have one key: they stay in the order in which they came."""
+        key = call.keywords.get("key")
+        return isinstance(key, Name) and self._canonical(key) in calls.TYING
 
     # -- what else is done with names
 
@@ -314,7 +331,7 @@ class Scan:
         callee = call.callee
         if isinstance(callee, (Name, Attribute)):
             name = callee.path[-1] if isinstance(callee, Name) else callee.name
-            if name not in calls.ORDERED:
+            if name not in calls.ORDERED and not (name in calls.ORDERLESS and self._ties(call)):
                 return
         else:
             return
@@ -328,6 +345,8 @@ class Scan:
             raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
 
     def _is_set(self, symbol: Symbol) -> bool:
+        if isinstance(symbol, Made) and symbol.operands:
+            return any(map(self._is_set, symbol.operands))
         if isinstance(symbol, Const):
             return isinstance(symbol.value, frozenset) and hashes_vary(symbol.value)
         if isinstance(symbol, Name):
@@ -337,6 +356,8 @@ class Scan:
             callee = symbol.callee
             if isinstance(callee, symbols.Code):
                 return callee.code.co_name == "<setcomp>"
+            if isinstance(callee, Attribute):
+                return callee.name in calls.SET_METHODS and self._is_set(callee.of)
             return isinstance(callee, Name) and self._walk(callee)[0] in (set, frozenset)
         return False
 
@@ -351,18 +372,31 @@ class Scan:
             raise self._refuse(Code.ENVIRONMENT, ".".join(container.path))
         self.encoder.variable(name)
 
-    def _reads(self, call: Call) -> None:
-        path: Any = None
-        if call.args:
-            first = call.args[0]
-            path = first.value if isinstance(first, Const) else None
-            if isinstance(first, Name):
-                value, rest = self._walk(first)
-                path = value if not rest else None
-        mode = call.args[1] if call.args and len(call.args) > 1 else call.keywords.get("mode", Const("r"))
+    def _reads(self, named: Symbol, call: Call, place: int) -> None:
+        """A call that opens a file; its mode is an argument at a place."""
+        path = self._path(named)
+        given = call.args[place] if call.args and len(call.args) > place else None
+        mode = given or call.keywords.get("mode", Const("r"))
         writes = isinstance(mode, Const) and isinstance(mode.value, str) and set(mode.value) & set("wax+")
-        if isinstance(path, (str, PurePath)) and not writes:
-            self.encoder.file(os.fspath(path))
+        if path is not None and not writes:
+            self.encoder.file(path)
+
+    def _path(self, symbol: Symbol) -> str | None:
+        """The path that a symbol certainly is: written in the code, a global's value, or joined from such."""
+        value: Any = symbol.value if isinstance(symbol, Const) else None
+        if isinstance(symbol, Name):
+            found, rest = self._walk(symbol)
+            value = found if not rest else None
+        elif isinstance(symbol, Made) and symbol.display == "/":
+            return self._joined(symbol.operands)
+        elif isinstance(symbol, Call) and isinstance(symbol.callee, Name) and symbol.args:
+            dotted = self._canonical(symbol.callee)
+            return self._joined(symbol.args) if dotted in calls.JOINING else None
+        return os.fspath(value) if isinstance(value, (str, PurePath)) else None
+
+    def _joined(self, parts: tuple[Symbol, ...]) -> str | None:
+        paths = [self._path(each) for each in parts]
+        return None if None in paths else os.path.join(*paths)  # type: ignore[arg-type]
 
 
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
@@ -413,7 +447,14 @@ def _is_number(symbol: Symbol) -> bool:
 
 
 #: C modules of Python, and parts of packages, by the name that people import.
-_HOMES = {"posix": "os", "_datetime": "datetime", "_io": "io", "_random": "random"}
+_HOMES = {
+    "posix": "os",
+    "posixpath": "os.path",
+    "genericpath": "os.path",
+    "_datetime": "datetime",
+    "_io": "io",
+    "_random": "random",
+}
 #: Modules whose functions do not say where they are from.
 _SILENT = ("torch", "torch.nn.functional")
 

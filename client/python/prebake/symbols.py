@@ -49,9 +49,11 @@ class Parameter(Symbol):
 
 @dataclass(frozen=True)
 class Made(Symbol):
-    """The result of arithmetic or of a display: never None. `display` is the instruction that made it."""
+    """The result of arithmetic or of a display: never None. `display` is the operator or instruction."""
 
     display: str
+    #: Of an operator that sets or paths have.
+    operands: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ _ENDS = frozenset(
     }
     | {"JUMP_BACKWARD_NO_INTERRUPT"}
 )
+#: Of sets, and of paths.
+_OPERATORS = frozenset({"|", "&", "-", "^", "/"})
 _MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
 
 
@@ -228,7 +232,9 @@ class _Pass:
                 return
             for member in members:
                 self._use(member)
-            self.stack += [Made(name) if made == 1 else UNKNOWN] * made
+            operator = each.argrepr.removesuffix("=") if name == "BINARY_OP" else ""
+            kept = tuple(reversed(members)) if operator in _OPERATORS else ()
+            self.stack += [Made(operator or name, kept) if made == 1 else UNKNOWN] * made
         elif effect < 0:
             for _ in range(-effect):
                 self._use(self._pop())
