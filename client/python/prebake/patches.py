@@ -1,7 +1,7 @@
 """What was set in installed code at run time: its version does not tell.
 
-A distribution's version says what its modules and classes hold when they are imported. A job may set a constant
-of a module, replace a method of a class, or put an object of its own in the place of either.
+A distribution's version says what its modules and classes hold when they are imported. A job may set a
+constant of a module, replace a method of a class, or put an object of its own in the place of either.
 """
 
 from __future__ import annotations
