@@ -187,6 +187,9 @@ READERS = words(
 ORDERLESS = frozenset(
     {"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "Counter", "fsum"}
 )
+#: Functions that read the clock for these words.
+NOW = frozenset({"numpy.datetime64", "pandas.Timestamp", "pandas.to_datetime"})
+NOWS = ("now", "today")
 #: Methods of paths that read the file.
 READING_METHODS = frozenset({"read_text", "read_bytes", "open"})
 #: Functions that make a path of parts.

@@ -16,6 +16,7 @@ import re
 import struct
 import sys
 import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -95,7 +96,22 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.member(f".{name}", value, "default")
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         if name not in caches:
-            encoder.member(f".{name}", cell, "closure")
+            _closed_over(encoder, name, cell, bytecode.references(code))
+
+
+def _closed_over(encoder: Encoder, name: str, cell: types.CellType, used: bytecode.References) -> None:
+    try:
+        module = cell.cell_contents
+    except ValueError:
+        module = None
+    if isinstance(module, types.ModuleType):
+        # Imported in the outer function: as a global, it is what is taken of it.
+        encoder.path.append(f".{name}")
+        encoder.text("module", name)
+        _reached(encoder, module, name, used)
+        encoder.path.pop()
+    else:
+        encoder.member(f".{name}", cell, "closure")
 
 
 def _attributes(encoder: Encoder, function: Any, *skipped: str) -> None:
@@ -457,6 +473,7 @@ CODE_HANDLERS: dict[type, Handler] = {
     classmethod: _parts("classmethod", "__func__"),
     staticmethod: _parts("staticmethod", "__func__"),
     type(functools.lru_cache(abs)): _lru,
+    typing.NewType: _parts("new type", "__name__", "__supertype__"),
     struct.Struct: _parts("struct", "format"),
     re.Pattern: _parts("pattern", "pattern", "flags"),
 }

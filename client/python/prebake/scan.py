@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from prebake import bytecode, calls, packages, symbols
 from prebake.errors import Code, Refused
-from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+from prebake.symbols import UNKNOWN, Attribute, Call, Const, Made, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
@@ -147,6 +147,10 @@ class Scan:
             if call.args == ():
                 raise self._refuse(Code.DYNAMIC, dotted)
             return
+        if dotted in calls.NOW and any(
+            isinstance(each, Const) and each.value in calls.NOWS for each in call.args or ()
+        ):
+            raise self._refuse(Code.CLOCK, f"{dotted}('now')")
         if dotted == "builtins.getattr":
             if _is_constant(call.args, 1):
                 self.encoder.names.add(str(call.args[1].value))  # type: ignore[index, attr-defined]
@@ -358,7 +362,11 @@ class Scan:
                 return callee.code.co_name == "<setcomp>"
             if isinstance(callee, Attribute):
                 return callee.name in calls.SET_METHODS and self._is_set(callee.of)
-            return isinstance(callee, Name) and self._walk(callee)[0] in (set, frozenset)
+            if not isinstance(callee, Name) or self._walk(callee)[0] not in (set, frozenset):
+                return False
+            given = symbol.args[0] if symbol.args else UNKNOWN
+            listed = isinstance(given, Const) and isinstance(given.value, (str, bytes, tuple, frozenset))
+            return not listed or hashes_vary(given.value)  # type: ignore[attr-defined]
         return False
 
     # -- what is added to the identity

@@ -242,9 +242,20 @@ class _Pass:
             self.stack += [UNKNOWN] * effect
 
     def build_set(self, each: dis.Instruction) -> None:
-        for _ in range(each.arg or 0):
-            self._use(self._pop())
-        self.stack.append(Call(Name("global", ("set",)), (), {}))
+        members = [self._pop() for _ in range(each.arg or 0)]
+        for member in members:
+            self._use(member)
+        made = tuple(each.value for each in members if isinstance(each, Const))
+        known = len(made) == len(members)
+        self.stack.append(Call(Name("global", ("set",)), (Const(frozenset(made)) if known else UNKNOWN,), {}))
+
+    def set_update(self, each: dis.Instruction) -> None:
+        members, place = self._pop(), each.arg or 1
+        made = self.stack[-place] if place <= len(self.stack) else UNKNOWN
+        if isinstance(made, Call) and made.args == (Const(frozenset()),):
+            # A display of constants: an empty set, and all of them at once.
+            self.stack[-place] = Call(made.callee, (members,), {})
+        self._use(members)
 
     # One method for each instruction whose operands matter, by the instruction's name.
 
