@@ -19,7 +19,7 @@ from prebake import packages
 from prebake._job import native
 from prebake.errors import Code, Refused
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
-from prebake.scan import public, verdict_of
+from prebake.lookup import public, verdict_of
 
 CODE_CONTEXT = "prebake 2026 python code v2"
 LEAF_CONTEXT = "prebake 2026 python leaf v1"

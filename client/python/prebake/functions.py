@@ -1,4 +1,4 @@
-"""Fingerprints of code: functions, classes and what they refer to.
+"""Fingerprints of code: functions and what they refer to.
 
 A function is its bytecode, defaults, closure and the globals it names, each by value and recursively.
 Installed code is its distribution's name and version.
@@ -6,12 +6,9 @@ Installed code is its distribution's name and version.
 
 from __future__ import annotations
 
-import _abc
-import abc
 import functools
 import importlib
 import importlib.util
-import inspect
 import re
 import struct
 import sys
@@ -20,43 +17,16 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from prebake import bytecode, packages, patches, scan
-from prebake.calls import words
-from prebake.encoder import Encoder, Handler, Pending
+from prebake import bytecode, lookup, packages, patches, scan
+from prebake.encoder import Encoder, Handler
 from prebake.errors import Code
 from prebake.marks import PURE, is_pure
 
-#: Entries of a class that are made by the interpreter or only describe it.
-CLASS_SKIPPED = frozenset(
-    [
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__module__",
-        "__qualname__",
-        "__annotations__",
-        "__abstractmethods__",
-        "_abc_impl",
-        "__orig_bases__",
-        "__parameters__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__dataclass_params__",
-        # Pickling leaves it behind.
-        "__slotnames__",
-        PURE,
-    ]
-)
 #: Closure variables and attributes of installed functions that only remember what was worked out before.
 CACHES: dict[tuple[str, str], tuple[str, ...]] = {
     ("functools", f"singledispatch.<locals>.{name}"): ("dispatch_cache", "cache_token", "_clear_cache")
     for name in ("dispatch", "register", "wrapper")
 }
-#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
-HEAP_TYPE = 1 << 9
 
 
 def _function(encoder: Encoder, function: types.FunctionType) -> None:
@@ -77,13 +47,13 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
     if owner is None:
         start = len(encoder.out)
         encoder.emit("function")
-        _code(encoder, code)
+        write_code(encoder, code)
         encoder.leaf(start, kind="code", location=encoder.place(code))
         _globals(encoder, function)
     else:
         # Made while installed code ran: the code is known by version, what it holds is not.
         encoder.named(owner, module, code.co_qualname)
-        _code(encoder, code)
+        write_code(encoder, code)
     caches = CACHES.get((module, code.co_qualname), ())
     _attributes(encoder, function, PURE, *caches)
     defaults = function.__defaults__ or ()
@@ -128,7 +98,7 @@ def _is_of(code: types.CodeType, module: str) -> bool:
     return code.co_filename == file or code.co_filename.startswith("<frozen ")
 
 
-def _code(encoder: Encoder, code: types.CodeType) -> None:
+def write_code(encoder: Encoder, code: types.CodeType) -> None:
     body = bytecode.body(code)
     encoder.emit("code", struct.pack(f">{len(body.instructions)}q", *body.instructions))
     encoder.value(body.header)
@@ -180,7 +150,7 @@ def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecod
             encoder.path.pop()
         elif name in builtins:
             encoder.text("builtin", name)
-            if not scan.covers(builtins[name]):
+            if not lookup.covers(builtins[name]):
                 encoder.value(builtins[name])
         else:
             encoder.emit("unbound")
@@ -192,7 +162,7 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
     """A value that code names. Of a user's module, only the attributes that the code can take count."""
     if isinstance(value, type):
         encoder.constructed.update(map(id, value.__mro__))
-    if scan.covers(value):
+    if lookup.covers(value):
         # What the code does with it was judged by itself.
         encoder.text("judged", name)
     elif not isinstance(value, types.ModuleType):
@@ -270,118 +240,6 @@ def _imported(
         _reached(encoder, vars(module)[each], each, used)
 
 
-def _class(encoder: Encoder, cls: type) -> None:
-    module, qualname = cls.__module__, cls.__qualname__
-    owner = packages.owner(module) if isinstance(module, str) else None
-    if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
-        encoder.named(owner, module, qualname)
-        patches.write(encoder, cls)
-        return
-    encoder.number(cls)
-    encoder.text("class", qualname)
-    encoder.member(".__class__", type(cls))
-    encoder.member(".__bases__", cls.__bases__)
-    try:
-        annotations = inspect.get_annotations(cls)
-    except Exception as error:
-        raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
-    encoder.member(".__annotations__", annotations)
-    if encoder.path[-1] != ".__class__" and ".__bases__" not in encoder.path[-2:]:
-        encoder.constructed.update(map(id, cls.__mro__))
-    for name, value in sorted(vars(cls).items()):
-        if name not in CLASS_SKIPPED:
-            encoder.text("attribute", name)
-            _attribute(encoder, cls, name, value)
-    if isinstance(cls, abc.ABCMeta):
-        # Classes that were registered as its own: `isinstance` asks for them.
-        registered = [found for each in _abc._get_dump(cls)[0] if (found := each()) is not None]
-        encoder.unordered("registered", registered)
-
-
-def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
-    """An entry of a class. A method that must be refused counts only if something calls it."""
-    function = (
-        getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
-    )
-    if type(function) is not types.FunctionType:
-        encoder.member(f".{name}", value)
-        return
-    names = set(encoder.names)
-    refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
-    if refused is not None:
-        encoder.names = names
-        encoder.emit("uncalled")
-        _code(encoder, function.__code__)
-        encoder.pending.append(Pending(cls, name, refused))
-
-
-#: Methods that nothing calls while items are computed, unless code makes or copies instances.
-_MAKING = frozenset({"__init__", "__new__", "__post_init__"})
-_IDLE = words(
-    "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ "
-    "__deepcopy__ "
-    "__init_subclass__ __sizeof__ __dir__"
-)
-
-
-#: What nothing tells of a function but to code that asks for it, by the names that ask.
-_DESCRIBING: tuple[tuple[frozenset[str], Callable[[Any], Any]], ...] = (
-    (words("__doc__ getdoc"), lambda each: each.__doc__),
-    (words("__name__ __qualname__"), lambda each: each.__qualname__),
-    (
-        words("__annotations__ get_type_hints get_annotations signature getfullargspec"),
-        lambda each: dict(vars(each).get("__annotations__") or getattr(each, "__annotations__", {})),
-    ),
-    (
-        words("__code__ func_code"),
-        lambda each: (
-            (each.__code__.co_varnames, each.__code__.co_firstlineno)
-            if isinstance(each, types.FunctionType)
-            else None
-        ),
-    ),
-    (
-        words("co_filename"),
-        lambda each: each.__code__.co_filename if isinstance(each, types.FunctionType) else None,
-    ),
-)
-
-
-def _described_by_name(encoder: Encoder) -> None:
-    """Docstrings, names, annotations and lines of functions, if any code of theirs asks for such things."""
-    for asking, tell in _DESCRIBING:
-        if not asking & encoder.names:
-            continue
-        for each in encoder.numbered():
-            if isinstance(each, (types.FunctionType, type)):
-                encoder.emit("described")
-                encoder.value(tell(each))
-
-
-def settle(encoder: Encoder) -> None:
-    """Writes what code asks of functions, and raises the refusal of the first method that something calls, as
-    far as names tell.
-    """
-    _described_by_name(encoder)
-    for each in encoder.pending:
-        if _is_called(encoder, each):
-            raise each.refused
-
-
-def _is_called(encoder: Encoder, each: Pending) -> bool:
-    if each.name in _MAKING:
-        return id(each.cls) in encoder.constructed
-    if each.name in _IDLE:
-        return each.name in encoder.names
-    if each.name.startswith("__") and each.name.endswith("__"):
-        return True
-    inherited = any(
-        each.name in vars(base) and base is not object and packages.owner(base.__module__) is not None
-        for base in each.cls.__mro__[1:]
-    )
-    return inherited or encoder.computed or each.name in encoder.names
-
-
 def _method(encoder: Encoder, method: types.MethodType) -> None:
     encoder.names.add(method.__func__.__name__)
     encoder.emit("method")
@@ -391,7 +249,7 @@ def _method(encoder: Encoder, method: types.MethodType) -> None:
 
 def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
     bound = function.__self__
-    if scan.covers(function) and not encoder.trusted:
+    if lookup.covers(function) and not encoder.trusted:
         raise encoder.refuse(
             Code.RANDOM, f"is {function.__name__}, which is no function of its arguments alone"
         )
@@ -440,8 +298,8 @@ def _module(encoder: Encoder, module: types.ModuleType) -> None:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"is the module {module.__name__}: what is used of it is unseen"
         )
-    if scan.is_listed(module.__name__) and not encoder.trusted:
-        raise scan.as_value(encoder, module.__name__)
+    if lookup.is_listed(module.__name__) and not encoder.trusted:
+        raise lookup.as_value(encoder, module.__name__)
     encoder.named(owner, module.__name__, "")
 
 
@@ -454,7 +312,7 @@ CODE_HANDLERS: dict[type, Handler] = {
     range: _parts("range", "start", "stop", "step"),
     slice: _parts("slice", "start", "stop", "step"),
     types.FunctionType: _function,
-    types.CodeType: _code,
+    types.CodeType: write_code,
     types.CellType: _cell,
     types.MethodType: _method,
     types.BuiltinFunctionType: _builtin,
@@ -477,4 +335,4 @@ CODE_HANDLERS: dict[type, Handler] = {
     struct.Struct: _parts("struct", "format"),
     re.Pattern: _parts("pattern", "pattern", "flags"),
 }
-CODE_FAMILIES: dict[type, Handler] = {type: _class, types.ModuleType: _module}
+CODE_FAMILIES: dict[type, Handler] = {types.ModuleType: _module}

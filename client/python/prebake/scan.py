@@ -8,7 +8,6 @@ in the code.
 from __future__ import annotations
 
 import builtins
-import functools
 import os
 import sys
 import types
@@ -16,8 +15,9 @@ from collections import deque
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from prebake import bytecode, calls, packages, symbols
+from prebake import bytecode, calls, packages, stack, symbols
 from prebake.errors import Code, Refused
+from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
 from prebake.symbols import UNKNOWN, Attribute, Call, Const, Made, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Scan:
         self.encoder = encoder
         self.function = function
         self.name = function.__code__.co_name
-        self.symbols = symbols.of(function.__code__)
+        self.symbols = stack.of(function.__code__)
         self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
         # A method's own object; what it is asked is in the class.
         holder = function.__qualname__.rpartition(".")[0]
@@ -124,7 +124,7 @@ class Scan:
         value, rest, known = self._way(name)
         if value is _ABSENT:
             return ".".join(name.path) if name.kind == "import" else ""
-        own = _dotted(value) if isinstance(value, types.ModuleType) or not known else known
+        own = dotted_of(value) if isinstance(value, types.ModuleType) or not known else known
         return ".".join((own, *rest)) if own else ""
 
     # -- calls
@@ -410,37 +410,6 @@ class Scan:
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
 
 
-def verdict_of(dotted: str) -> Code | str | None:
-    """What the table says of a dotted name: its longest entry."""
-    while dotted:
-        found = calls.CALLS.get(dotted)
-        if found is not None:
-            return found
-        dotted = dotted.rpartition(".")[0]
-    return None
-
-
-@functools.cache
-def is_listed(module: str) -> bool:
-    """Whether the table names anything in a module, so that it matters what is used of it."""
-    return any(
-        isinstance(v, Code) or v == calls.SEEDED for name, v in calls.CALLS.items() if _is_in(name, module)
-    )
-
-
-def _is_in(name: str, module: str) -> bool:
-    return name == module or name.startswith(f"{module}.")
-
-
-def as_value(encoder: Encoder, module: str) -> Refused:
-    """Why a module must not be passed around."""
-    verdict = verdict_of(module)
-    return encoder.refuse(
-        verdict if isinstance(verdict, Code) else Code.MODULE_AS_VALUE,
-        f"uses the module {module} as a value: what is used of it is unseen; name the attributes instead",
-    )
-
-
 def hashes_vary(members: Any) -> bool:
     """Whether a set's order can be another in another process."""
     return len(members) > 1 and any(type(member) not in (int, float, bool, complex) for member in members)
@@ -452,57 +421,3 @@ def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:
 
 def _is_number(symbol: Symbol) -> bool:
     return isinstance(symbol, Const) and type(symbol.value) in (int, float)
-
-
-#: C modules of Python, and parts of packages, by the name that people import.
-_HOMES = {
-    "posix": "os",
-    "posixpath": "os.path",
-    "genericpath": "os.path",
-    "_datetime": "datetime",
-    "_io": "io",
-    "_random": "random",
-}
-#: Modules whose functions do not say where they are from.
-_SILENT = ("torch", "torch.nn.functional")
-
-
-def covers(value: Any) -> bool:
-    """Whether all that code does with a value that it names is judged here, so that the value itself says
-    nothing.
-    """
-    return value is os.environ or isinstance(verdict_of(_dotted(value)), Code)
-
-
-def _dotted(value: Any) -> str:
-    """The name in the table of something installed; empty for the user's own, and for values."""
-    if isinstance(value, types.ModuleType):
-        return value.__name__ if packages.owner(value.__name__) is not None else ""
-    if value is os.environ:
-        return "os.environ"
-    for name in ("modules", "argv", "path", "stdin"):
-        if value is getattr(sys, name):
-            return f"sys.{name}"
-    if not callable(value):
-        return ""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str):
-        return ""
-    for home in _SILENT:
-        space = sys.modules.get(home)
-        if space is not None and vars(space).get(name.rpartition(".")[2], _ABSENT) is value:
-            return f"{home}.{name.rpartition('.')[2]}"
-    module = getattr(value, "__module__", None)
-    if not isinstance(module, str):
-        bound = getattr(value, "__self__", None)
-        module = bound.__name__ if isinstance(bound, types.ModuleType) else None
-    if not isinstance(module, str) or packages.owner(module) is None:
-        return ""
-    return (
-        "builtins.open" if (module, name) in (("io", "open"), ("_io", "open")) else f"{public(module)}.{name}"
-    )
-
-
-def public(module: str) -> str:
-    """The module that people import a thing from, of the one that says to hold it."""
-    return "numpy.random" if module.startswith("numpy.random.") else _HOMES.get(module, module)
