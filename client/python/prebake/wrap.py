@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from prebake.dataset import Dataset
-from prebake.errors import Code, Refused
+from prebake.errors import Code, Refused, not_cached
 from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
 from prebake.source import FileSource, FolderSource, Step, paths
+from prebake.stream import IterableDataset, SizedIterableDataset, is_stream, wrapped
 
 
 def wrap(
@@ -19,9 +20,9 @@ def wrap(
     *,
     root: str | os.PathLike[str] | None = None,
     path: bool = True,
-    inputs: Inputs | None = None,
+    inputs: Inputs | Sequence[str | os.PathLike[str]] | None = None,
 ) -> Any:
-    """A map-style data set with the same elements, computed once for all jobs on the node.
+    """A data set with the same elements, computed once for all jobs on the node.
 
     `dataset` is one of:
 
@@ -32,6 +33,11 @@ def wrap(
     - any other object with `__getitem__` and `__len__`. Item i is the object itself (its code and what it
       holds), the number i, and the files that it reads for it: those that `inputs(i)` names, or else those
       that it is seen to open.
+    - an object that is iterated (`torch.utils.data.IterableDataset`). Its elements are shared in the order in
+      which it yields them, as far as what it asks for is the same: its lists, item by item, and the files
+      that it is seen to open or that `inputs` names.
+
+    What can be none of these is returned as it is, with a warning.
 
     The data set's own transform (`transform`, or `transforms`) is taken apart: the first random step (see
     `prebake.random`) and all after it run in the job, every time; what comes before is shared.
@@ -39,32 +45,25 @@ def wrap(
     `root` is the folder that file names are relative to (by default the data set's own, or the common one).
     With `path=False` a renamed or moved file is the same input; then no transform may look at the path.
 
-    Raises `Refused` if `dataset` is of another kind.
+    Raises `Refused` if `dataset` is no data set, or the arguments do not go together.
     """
     if type(dataset) is Dataset and transforms is None:
         return dataset
-    if isinstance(dataset, (list, tuple)):
+    if type(dataset) in (IterableDataset, SizedIterableDataset) and not transforms:
+        return dataset
+    if isinstance(dataset, (list, tuple)) and transforms:
         return _of_files(dataset, transforms, root, path)
     if _is_of_torch(dataset, "Subset"):
         return _of_subset(dataset, transforms, root, path, inputs)
     if _is_of_torch(dataset, "ConcatDataset") and inputs is None:
         parts = [wrap(each, transforms, root=root, path=path) for each in dataset.datasets]
         return _with(dataset, "datasets", parts)
-    if is_iterable_style(dataset):
-        raise Refused(
-            Code.DATASET,
-            f"a {type(dataset).__qualname__} yields its items in an order of its own, so that none can be "
-            "told from another: wrap the map-style data set that it reads, or give what it calls for each "
-            "item to prebake.cached(fn, inputs=[...])",
-        )
-    if inputs is None and _is_folder(dataset):
+    if not is_iterable_style(dataset) and inputs is None and _is_folder(dataset):
         return _of_folder(dataset, transforms, root, path)
+    if is_iterable_style(dataset) or is_stream(dataset) and not is_map_style(dataset):
+        return _of_stream(dataset, transforms, inputs)
     if not is_map_style(dataset):
-        raise Refused(
-            Code.DATASET,
-            f"wrap cannot see into a {type(dataset).__qualname__}: give it a list of file paths with the "
-            "transforms, or an object with __getitem__ and __len__",
-        )
+        return _as_it_is(dataset, transforms)
     _refuse_two(dataset, transforms)
     source = DatasetSource(dataset, _folder(root), not path, inputs, transforms or ())
     return Dataset(source, dataset)
@@ -73,11 +72,29 @@ def wrap(
 def _of_files(files: Any, transforms: Any, root: Any, path: bool) -> Dataset:
     if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, files))):
         raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
-    if not transforms:
-        raise Refused(
-            Code.DATASET, "wrap needs the transforms: the first gets the path, the last makes the element"
-        )
     return Dataset(FileSource(paths(files), list(transforms), _folder(root), not path))
+
+
+def _as_it_is(dataset: Any, transforms: Any) -> Any:
+    """A data set that cannot be shared: a job that wraps it goes on as without. Raises `Refused` on what is
+    no data set, or if there are transforms, which a data set as it is would be without."""
+    name = type(dataset).__qualname__
+    what = "give it a list of file paths with the transforms, or an object with __getitem__ and __len__"
+    if transforms or isinstance(dataset, (str, bytes)) or not hasattr(type(dataset), "__iter__"):
+        raise Refused(Code.DATASET, f"wrap cannot see into a {name}: {what}")
+    not_cached(Refused(Code.DATASET, f"wrap returns a {name} as it is: {what}"))
+    return dataset
+
+
+def _of_stream(dataset: Any, transforms: Any, inputs: Any) -> Any:
+    if transforms:
+        raise Refused(Code.DATASET, f"a {type(dataset).__qualname__} is iterated: apply the transforms in it")
+    paths = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs or ()
+    if callable(paths) or not all(isinstance(path, (str, os.PathLike)) for path in paths):
+        raise Refused(
+            Code.DATASET, "inputs of a data set that is iterated are the paths of the files it reads"
+        )
+    return wrapped(dataset, [os.fspath(path) for path in paths])
 
 
 def _is_folder(dataset: Any) -> bool:
