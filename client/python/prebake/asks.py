@@ -25,8 +25,8 @@ ABSENT = b""
 
 
 class Tracked(list):  # type: ignore[type-arg]
-    """Stands for a list, and tells `note` which items are taken: a number, None for all there is to know of it,
-    or `CHANGED`."""
+    """Stands for a list, and tells `note` which items are taken: a number, None for all there is to know of
+    it, or `CHANGED`."""
 
     def __init__(self, origin: list[Any], note: Callable[[int | None], None]) -> None:
         super().__init__(origin)

@@ -157,6 +157,10 @@ class Chain:
         )
         try:
             return fill.many([0], nothing_ahead)[0]
+        except Exception as error:
+            # What the stream raises is in its block.
+            self._refuse(error)
+            return None
         except Again as reason:
             # It runs again from its beginning, as it is.
             if isinstance(reason, Tripped):
@@ -197,8 +201,8 @@ class Chain:
             for ask in json.loads(text):
                 out.append(self._answer(ask))
                 self._answered.add(ask)
-        except Refused as refused:
-            self._refuse(refused)
+        except Exception as error:
+            self._refuse(error)
         self._key = digest(CONTEXT, b"".join(out))
 
     def _answer(self, ask: list[Any]) -> bytes:

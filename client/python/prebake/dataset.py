@@ -12,6 +12,7 @@ from prebake.again import Again
 from prebake.fill import unseen
 from prebake.pipeline import Pipeline
 from prebake.reads import hidden
+from prebake.reuse import Reuse
 from prebake.source import Source, Step
 from prebake.transparent import Transparent
 
@@ -28,8 +29,15 @@ class Dataset(Transparent):
 
     _own = Transparent._own | {"_pipeline", "_subsets"}
 
-    def __init__(self, source: Source, wrapped: Any = None, subsets: Sequence[Any] = ()) -> None:
-        self._pipeline = Pipeline(source)
+    def __init__(
+        self,
+        source: Source,
+        wrapped: Any = None,
+        subsets: Sequence[Any] = (),
+        split: int | None = None,
+        reuse: Reuse | None = None,
+    ) -> None:
+        self._pipeline = Pipeline(source, split, reuse)
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
         self._subsets = subsets
@@ -155,7 +163,8 @@ class Dataset(Transparent):
 
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
-        return Dataset, (self._pipeline.source, self._wrapped, self._subsets)
+        made = self._pipeline
+        return Dataset, (made.source, self._wrapped, self._subsets, made.split, made.reuse)
 
 
 def _stacked(found: list[Any]) -> Any:

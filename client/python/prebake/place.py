@@ -26,7 +26,7 @@ def place() -> tuple[int, ...]:
 
 
 class SeedAsked:
-    """Whether a worker's seed was asked for."""
+    """Whether a worker's seed, or a generator of it, was asked for."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -42,8 +42,10 @@ def watched() -> Iterator[SeedAsked]:
         yield seen
         return
     stand_in = _class(type(info)).__new__(_class(type(info)))
-    vars(stand_in).update(vars(info))
-    vars(stand_in)["_prebake_seen"] = seen
+    # It is frozen, with slots or without: that depends on torch's version.
+    for name in getattr(info, "__dataclass_fields__", None) or vars(info):
+        object.__setattr__(stand_in, name, getattr(info, name))
+    object.__setattr__(stand_in, "_prebake_seen", seen)
     module._worker_info = stand_in  # type: ignore[attr-defined]
     try:
         yield seen
@@ -55,7 +57,7 @@ def watched() -> Iterator[SeedAsked]:
 @functools.cache
 def _class(base: type) -> type:
     def get(self: Any, name: str) -> Any:
-        if name == "seed":
+        if name in ("seed", "rng"):
             object.__getattribute__(self, "_prebake_seen").asked = True
         return object.__getattribute__(self, name)
 
