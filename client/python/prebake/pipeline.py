@@ -47,8 +47,8 @@ class Pipeline:
     """Items by number, taken from the cache or made here up to the cut."""
 
     def __init__(self, source: Source, split: int | None = None, reuse: Reuse | None = None) -> None:
-        """`split` is how many steps its user says are deterministic, and no more; `reuse` keeps what the others
-        make for as often as the user says."""
+        """`split` is how many steps its user says are deterministic, and no more; `reuse` keeps what the
+        others make for as often as the user says."""
         self.source = source
         self.split = split
         self.reuse = reuse

@@ -3,8 +3,8 @@
 Each element is given `k` times before its random part is made anew: in `k` epochs, of a job that goes through
 all of them in each. The job's draws are its own, so that no other job is given them, and each has a number:
 how often the item was given before, in whole budgets. How often that is is kept in a file, which the job's
-workers share however often they are begun anew; a result that is lost (evicted, or never stored) is made anew.
-What is reused draws nothing, so that a run is not bit for bit what it is without.
+workers share however often they are begun anew. A result that is lost (evicted, or never stored) is made
+anew. What is reused draws nothing, so that a run is not bit for bit what it is without.
 """
 
 from __future__ import annotations

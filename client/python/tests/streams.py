@@ -137,6 +137,17 @@ class Listing(Packed):
             yield np.array(self.read(str(path)))
 
 
+class Over:
+    """Takes from another."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in self.rows:
+            yield row * 2
+
+
 @prebake.cached(inputs=["files"])
 def packed(files: list[str], length: int) -> Iterator[Any]:
     yield from Packed(files, length)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import streams
 from conftest import SETTLED_SECONDS, TEXTS, Take, write_text
+
+import prebake
+from prebake import errors
+from prebake._demo_daemon import PrivateDaemon
 
 #: Of texts of 100 characters, in rows of 16.
 ROWS = 150
@@ -88,3 +97,98 @@ def test_an_error_comes_where_it_would(take: Take, texts: list[str]) -> None:
     plain = take("Failing", texts, wrapped=False)["found"]
     assert plain[0][-1] == "'twenty'" and len(plain[0]) == 21
     assert take("Failing", texts)["found"] == take("Failing", texts)["found"] == plain
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where texts that this process reads are counted."""
+    path = tmp_path / "reads"
+    path.write_bytes(b"")
+    monkeypatch.setenv("READS", str(path))
+    return path
+
+
+def rows(data: Any) -> list[Any]:
+    return [row.tolist() for row in data]
+
+
+@pytest.mark.usefixtures("connected", "counted")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_daemon_that_dies_harms_nobody(texts: list[str], daemon: PrivateDaemon, again: bool) -> None:
+    plain = rows(streams.Packed(texts, 16))
+    data = prebake.wrap(streams.Packed(texts, 16))
+    if again:
+        assert rows(data) == plain
+    found = []
+    for row in data:
+        found.append(row.tolist())
+        if len(found) == 20:
+            daemon.kill()
+    assert found == plain and rows(data) == plain
+
+
+@pytest.mark.usefixtures("connected")
+def test_two_that_go_through_it_at_once(texts: list[str], counted: Path) -> None:
+    plain = rows(streams.Packed(texts, 16))
+    data = prebake.wrap(streams.Packed(texts, 16))
+    # In one thread, in turn, and one that is left early.
+    pairs = [(a.tolist(), b.tolist()) for a, b in zip(data, data, strict=True)]
+    assert pairs == list(zip(plain, plain, strict=True))
+    assert next(iter(data)).tolist() == plain[0]
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(rows(data))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [plain] * 4 and type(data.files) is list
+
+
+@pytest.mark.usefixtures("connected")
+def test_it_looks_like_what_it_wraps(texts: list[str], counted: Path) -> None:
+    stream = streams.Packed(texts, 16)
+    data = prebake.wrap(stream)
+    assert isinstance(data, streams.Packed) and data.length == 16 and data.files is stream.files
+    with pytest.raises(TypeError):
+        len(data)
+    plain = rows(stream)
+    for other in (data, copy.copy(data), copy.deepcopy(data), pickle.loads(pickle.dumps(data))):
+        assert isinstance(other, streams.Packed) and rows(other) == plain
+    assert prebake.wrap(data) is data
+    # Twice at once: as it is, and wrapped.
+    assert counted.stat().st_size == 2 * TEXTS
+    data.files = texts[:3]
+    assert rows(data) == rows(streams.Packed(texts[:3], 16)) and stream.files == texts[:3]
+
+
+@pytest.mark.usefixtures("connected", "counted")
+def test_a_stream_in_what_is_wrapped_is_shared_by_itself(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "_said", set())
+    inner = prebake.wrap(streams.Packed(texts, 16))
+    outer = prebake.wrap(streams.Over(inner))
+    expected = rows(streams.Over(streams.Packed(texts, 16)))
+    for _ in range(2):
+        assert rows(outer) == expected
+    write_text(Path(texts[-1]), "edited " * 20)
+    time.sleep(SETTLED_SECONDS)
+    edited = rows(outer)
+    assert edited == rows(streams.Over(streams.Packed(texts, 16))) != expected
+
+
+@pytest.mark.usefixtures("connected", "counted")
+def test_what_cannot_be_wrapped_runs_as_without(texts: list[str]) -> None:
+    with pytest.raises(prebake.Refused, match="apply the transforms in it"):
+        prebake.wrap(streams.Packed(texts, 16), [len])
+    with pytest.raises(prebake.Refused, match="paths of the files"):
+        prebake.wrap(streams.Packed(texts, 16), inputs=lambda i: [])
+    missing = prebake.wrap(streams.Packed([*texts, "/nowhere"], 16))
+    with pytest.raises(FileNotFoundError):
+        rows(missing)
+
+
+@pytest.mark.usefixtures("off", "counted")
+def test_without_prebake_it_is_what_it_wraps(texts: list[str]) -> None:
+    data = prebake.wrap(streams.Packed(texts, 16))
+    assert rows(data) == rows(streams.Packed(texts, 16)) == rows(streams.packed(texts, 16))
