@@ -38,18 +38,19 @@ class Tracked(list):  # type: ignore[type-arg]
         while True:
             # Of the one behind the last it is asked whether it is there.
             self._note(i)
-            if i >= list.__len__(self):
+            # As it is now: a list may grow while it is gone through.
+            if i >= len(self._origin):
                 return
-            yield list.__getitem__(self, i)
+            yield self._origin[i]
             i += 1
 
     def __getitem__(self, key: Any) -> Any:
         self._note(key if type(key) is int and key >= 0 else None)
-        return list.__getitem__(self, key)
+        return self._origin[key]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._note(None)
-        return list, (list(list.__iter__(self)),)
+        return list, (list(self._origin),)
 
 
 def _noted(name: str) -> Callable[..., Any]:
@@ -57,7 +58,7 @@ def _noted(name: str) -> Callable[..., Any]:
 
     def asked(self: Tracked, *args: Any, **kwargs: Any) -> Any:
         self._note(None)
-        return method(self, *args, **kwargs)
+        return method(self._origin, *args, **kwargs)
 
     return asked
 
@@ -148,9 +149,24 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def is_plain(items: Any) -> bool:
-    """Whether it is a list whose items are what they show, so that they cannot change unseen."""
-    return type(items) is list and encoder.native().digest_plain(items) is not None
+class Plain:
+    """Tells lists whose items are what they show, so that they cannot change unseen."""
+
+    def __init__(self) -> None:
+        #: Those that were seen to be, and how long they were. Held, so that an address is not used again.
+        self._known: dict[int, tuple[list[Any], int]] = {}
+
+    def among(self, fields: dict[str, Any]) -> dict[str, list[Any]]:
+        """Those among some fields."""
+        found = {name: value for name, value in fields.items() if type(value) is list and self._is(value)}
+        self._known = {id(value): (value, len(value)) for value in found.values()}
+        return found
+
+    def _is(self, items: list[Any]) -> bool:
+        known = self._known.get(id(items))
+        if known is not None and known[1] == len(items):
+            return True
+        return encoder.native().digest_plain(items) is not None
 
 
 def items_digest(items: list[Any]) -> bytes:

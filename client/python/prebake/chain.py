@@ -11,8 +11,10 @@ file late in it, that is all but the tail. From there the stream runs, without t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -273,8 +275,11 @@ class Chain:
         with place.watched() as seed, self._stream.given(tracked), Recorder() as record:
             block = self._taken(tracked)
         drawn = tripwire.moved(before)
-        if drawn is not None or seed.asked:
-            raise Tripped(drawn or "its worker's seed", before, self._stream)
+        if seed.asked:
+            raise Tripped("its worker's seed", before, self._stream)
+        # Another thread may have drawn meanwhile: then it must not be put back.
+        if drawn is not None and (threading.active_count() == 1 or tripwire.draws(self._run_again)):
+            raise Tripped(drawn, before, self._stream)
         for path in record.reads:
             self._asked.files.setdefault(path, record.stats.get(path))
         try:
@@ -287,6 +292,12 @@ class Chain:
             self._refuse(refused)
         self._through = self._through or block.error is not None
         return block
+
+    def _run_again(self) -> None:
+        """Makes what was made once more, for nothing."""
+        with contextlib.suppress(Exception):
+            for _ in itertools.islice(self._stream.begin({}), self._made):
+                pass
 
     def _declared(self) -> Iterator[str]:
         """Files that it is said to have read by now."""
@@ -311,6 +322,8 @@ class Chain:
                     # What it yielded it may go on to work on in place.
                     value, length = self._copied(value)
                     size += length
+                elif isinstance(value, (str, bytes)):
+                    size += len(value)
                 made.append(value)
                 if self._through or time.monotonic_ns() > until:
                     break

@@ -105,6 +105,7 @@ class _Iterated:
     def __init__(self, dataset: Any, inputs: Sequence[str]) -> None:
         self._dataset = dataset
         self.inputs = inputs
+        self._plain = asks.Plain()
         self._lock = threading.RLock()
         self._pid = os.getpid()
 
@@ -116,7 +117,7 @@ class _Iterated:
 
     def lists(self) -> dict[str, list[Any]]:
         fields = getattr(self._dataset, "__dict__", {})
-        return {name: value for name, value in fields.items() if asks.is_plain(value)}
+        return self._plain.among(fields)
 
     def identity(self) -> Identity:
         plain, lists = self._dataset, self.lists()
@@ -164,12 +165,13 @@ class Called:
         self._bound = bound
         self.inputs = inputs
         self.path_lists = path_lists
+        self._plain = asks.Plain()
 
     def roots(self) -> list[Any]:
         return [self._function, self._bound.arguments]
 
     def lists(self) -> dict[str, list[Any]]:
-        return {name: value for name, value in self._bound.arguments.items() if asks.is_plain(value)}
+        return self._plain.among(self._bound.arguments)
 
     def identity(self) -> Identity:
         name = self._function.__qualname__

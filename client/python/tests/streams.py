@@ -121,6 +121,16 @@ class Sorting(Packed):
         yield from super().__iter__()
 
 
+class Growing(Packed):
+    """Adds to the list that it goes through."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for path in self.files:
+            if len(self.files) < 30:
+                self.files.append(self.files[0])
+            yield np.array(self.read(path))
+
+
 class Failing(Packed):
     def __iter__(self) -> Iterator[Any]:
         for i, row in enumerate(super().__iter__()):
@@ -155,7 +165,7 @@ def packed(files: list[str], length: int) -> Iterator[Any]:
 
 KINDS: dict[str, Any] = {
     each.__name__: each
-    for each in (Packed, PackedTokens, Shuffled, Late, Reused, Counting, Sorting, Failing, Listing)
+    for each in (Packed, PackedTokens, Shuffled, Late, Reused, Counting, Sorting, Growing, Failing, Listing)
 }
 
 

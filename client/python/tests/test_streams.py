@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import threading
 import time
 from pathlib import Path
@@ -80,6 +81,7 @@ def test_another_order_and_other_parameters_are_another_stream(take: Take, texts
         ("Late", "R20"),
         ("Counting", "R25"),
         ("Sorting", "R25"),
+        ("Growing", "R25"),
         ("Listing", "R23"),
     ],
 )
@@ -142,6 +144,37 @@ def test_two_that_go_through_it_at_once(texts: list[str], counted: Path) -> None
     for thread in threads:
         thread.join()
     assert found == [plain] * 4 and type(data.files) is list
+
+
+@pytest.mark.usefixtures("connected", "counted")
+def test_another_threads_random_numbers_are_left_alone(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, notes, threads = threading.Event(), [], []
+
+    def draw(drawn: threading.Event) -> None:
+        random.random()
+        drawn.set()
+        ended.wait()
+
+    def note(what: str) -> None:
+        notes.append(what)
+        if not threads:
+            drawn = threading.Event()
+            threads.append(threading.Thread(target=draw, args=(drawn,)))
+            threads[0].start()
+            drawn.wait()
+
+    data = prebake.wrap(streams.Packed(texts, 16))
+    monkeypatch.setattr(streams, "note", note)
+    random.seed(2)
+    expected = random.Random(2)
+    found = rows(data)
+    assert random.random() == [expected.random(), expected.random()][1]
+    ended.set()
+    threads[0].join()
+    notes.clear()
+    assert rows(data) == found and not notes
 
 
 @pytest.mark.usefixtures("connected")
