@@ -154,7 +154,8 @@ class Chain:
             self._make,
             1,
             self._unchanged,
-            culprit=lambda i: self._stream,
+            # That is told in `_run`.
+            culprit=lambda i: None,
             approve=lambda items, i: not self._through,
         )
         try:
