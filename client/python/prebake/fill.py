@@ -103,7 +103,7 @@ class Fill:
 
     def stats(self) -> dict[str, int]:
         """What this process took from the cache and what it computed, by the native module's count."""
-        items = self._items
+        items = self._opened()
         return dict(items.stats()) if items is not None else {}
 
     def reset(self) -> None:
@@ -114,14 +114,20 @@ class Fill:
         """The native items; None while everything is computed here."""
         connection = _job.connection()
         if connection is not self._connection:
-            if self._connection is not None and self._connection.pid != os.getpid():
-                _job.keep_inherited(self._items)
-                self.reset()
+            self._opened()
             if connection is not None:
                 self._connection, self._items = connection, None
                 self._open(connection)
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
+
+    def _opened(self) -> Any:
+        """The native items as this process opened them; None if it has not. A parent's are never touched:
+        their locks may be held by a thread that is not here."""
+        if self._connection is not None and self._connection.pid != os.getpid():
+            _job.keep_inherited(self._items)
+            self.reset()
+        return self._items
 
     def _open(self, connection: _job.Connection) -> None:
         try:
@@ -142,7 +148,7 @@ class Fill:
 
     def set_reads(self, i: int, paths: list[str]) -> None:
         """Says which files item i reads, where items are opened already."""
-        items = self._items
+        items = self._opened()
         if items is not None:
             self._guarded(items.set_reads, i, paths)
 
@@ -215,7 +221,7 @@ class Fill:
         return values.decode_batch(*found) if found is not None else None
 
     def _read(self, i: int, validated: bool) -> Any:
-        items = self._items
+        items = self._opened()
         return None if items is None else self._guarded(items.get, i, validated=validated)
 
     def ensure(

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,36 @@ def test_a_fork_in_the_middle_of_an_epoch(connected: Path, images: list[str]) ->
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert np.array_equal(np.concatenate([first, *batches]), plain)
     assert connected.stat().st_size == len(images)
+
+
+class Decoded:
+    """A data set that has to be watched to know what it reads."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return np.asarray(Image.open(self.paths[i]).convert("RGB"))
+
+
+def test_a_fork_of_a_job_that_finds_out_what_items_read(connected: Path, images: list[str]) -> None:
+    dataset = prebake.wrap(Decoded(images))
+    half = len(images) // 2
+    plain = [Decoded(images)[i] for i in range(len(images))]
+    assert all(np.array_equal(dataset[i], plain[i]) for i in range(half))
+    child = os.fork()
+    if not child:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            equal = all(np.array_equal(dataset[i], plain[i]) for i in range(len(images)))
+        # Not one item more than the parent left: it uses the cache, over a connection of its own.
+        stats = dataset.stats()
+        shared = stats["computed"] == len(images) - half and stats["reused"] >= half
+        os._exit(0 if equal and shared and not said else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
