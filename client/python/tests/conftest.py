@@ -226,7 +226,7 @@ def take(daemon: PrivateDaemon, tmp_path: Path) -> Take:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return {**json.loads(done.stdout), "reads": count.stat().st_size}

@@ -107,7 +107,14 @@ def main() -> None:
             found = stopped(data, task["workers"])
         else:
             how = multiprocessing.get_context(task["how"]) if task["workers"] else None
-            loader = DataLoader(data, task["size"], num_workers=task["workers"], multiprocessing_context=how)
+            loader = DataLoader(
+                data,
+                task["size"],
+                num_workers=task["workers"],
+                multiprocessing_context=how,
+                # To begin workers anew in each epoch takes spawned ones many seconds.
+                persistent_workers=task.get("how") == "spawn",
+            )
             found = [[plain(batch) for batch in loader] for _ in range(2)]
             found.append([random.random(), float(torch.rand(1))])
     messages = [str(each.message) for each in said if issubclass(each.category, prebake.PrebakeWarning)]
