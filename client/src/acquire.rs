@@ -229,7 +229,7 @@ impl Inner {
 impl Search<'_> {
     /// Takes the fingerprints of what is wanted.
     fn begin(&mut self, state: &mut State, inner: &Inner) {
-        let answers = state.refresh(&self.wanted, &inner.session);
+        let answers = state.refresh_unsettled(&self.wanted, &inner.session);
         for (i, answer) in self.wanted.clone().into_iter().zip(answers) {
             if let Err(error) = answer {
                 self.bypass(i, &format!("R30 {error}"));

@@ -2,7 +2,8 @@
 
 use crate::error::raise;
 use crate::raw::buffer::{Parts, View};
-use prebake_client::{Code, Made};
+use prebake_client::{Code, Error, Made};
+use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
@@ -120,6 +121,18 @@ impl Items {
         py.detach(|| self.0.set_reads(i, &paths)).map_err(raise)
     }
 
+    /// Says what item i reads beside files, by a 32-byte digest of it.
+    fn set_objects(&self, py: Python<'_>, i: usize, objects: &[u8]) -> PyResult<()> {
+        let digest = Digest::try_from(objects);
+        let digest = digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
+        py.detach(|| self.0.set_objects(i, digest)).map_err(raise)
+    }
+
+    /// What `set_objects` said of item i last; None if it was not called.
+    fn objects(&self, i: usize) -> Option<Cow<'static, [u8]>> {
+        self.0.objects(i).map(|digest| digest.0.to_vec().into())
+    }
+
     /// (device, inode, size, mtime_ns, ctime_ns) of the files of item i when its fingerprint was taken; None if there is
     /// none, or if a file was written too recently to tell a later write from.
     fn stats_of(&self, i: usize) -> Option<Vec<Stat>> {
@@ -135,9 +148,14 @@ impl Items {
         ))
     }
 
-    /// Checks all known inputs against the file system; how many changed.
-    fn validate(&self, py: Python<'_>) -> PyResult<usize> {
+    /// Begins an epoch: edits made before are seen.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.validate()).map_err(raise)
+    }
+
+    /// How many items were looked at in this epoch, and how many ever.
+    fn looked_at(&self, py: Python<'_>) -> (usize, usize) {
+        py.detach(|| self.0.looked_at())
     }
 
     /// What item i is made from, looked at now: fingerprint, and stats of its files; None if that cannot be told.
