@@ -16,7 +16,7 @@ from prebake.again import Tripped
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
-from prebake.reads import served
+from prebake.reads import hidden, served
 from prebake.stream import Called, shared
 from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
@@ -63,9 +63,14 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         fill = _fill(function, inputs, bound)
         if fill is None:
             return function(*args, **kwargs)
-        served(path for each in inputs for path in _paths(each, bound))
+        paths = [path for each in inputs for path in _paths(each, bound)]
+        served(path for path in paths if not remote.is_object(path))
         try:
-            return fill.many([0], nothing_ahead)[0]
+            value = fill.many([0], nothing_ahead)[0]
+            if fill.found(0) or any(map(remote.is_object, paths)):
+                # What takes the value depends on these too, and cannot tell when they were looked at.
+                hidden("a function that reads more than files that are named")
+            return value
         except Tripped as tripped:
             tripwire.restore(tripped.before)
             name = function.__qualname__

@@ -29,15 +29,13 @@ from prebake.fill import LEASE_NS, Fill, nothing_ahead
 from prebake.probe import Verdict
 from prebake.reads import Recorder
 from prebake.verdict import verdict
+from prebake.watched import SETTLED_NS, refuse_unheard
 
 CONTEXT = "prebake 2026 stream v1"
 #: Elements in an entry, and their bytes: few enough that a job which stops early made little for nobody.
 ELEMENTS_MAX, BYTES_MAX = 256, 16 << 20
 #: Elements that a probe takes from the beginning, in two runs.
 PROBED = (3, 6)
-#: A file that was written so shortly before the stream began may be written again unseen: a few ticks of the
-#: clock that stamps files.
-SETTLED_NS = 20_000_000
 #: Values that are the same wherever they are.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _ENDED = object()
@@ -81,8 +79,10 @@ class Chain:
     def __init__(self, stream: Stream) -> None:
         """Raises `Refused` if it cannot be known what the stream is."""
         self._stream = stream
-        self._held = snapshot.take(stream.roots())
+        self._held = snapshot.Snapshot(stream.roots())
         self._known = stream.identity()
+        if not stream.inputs and not stream.path_lists:
+            refuse_unheard(self._known, "it")
         self._lists = {name: list(items) for name, items in stream.lists().items()}
         self._key = digest(CONTEXT, self._known.digest + json.dumps(place.place()).encode())
         #: What was asked for up to the key, and the files' answers.
@@ -369,9 +369,9 @@ class Chain:
             self.refused = error
 
     def _unchanged(self, closely: bool) -> bool:
-        held = snapshot.take(self._stream.roots())
-        if not closely and snapshot.same(held, self._held):
+        if not closely and self._held.holds(self._stream.roots()):
             return True
+        held = snapshot.Snapshot(self._stream.roots())
         try:
             unchanged = self._stream.identity() == self._known and self._lists == self._stream.lists()
         except Exception:

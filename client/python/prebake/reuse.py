@@ -112,7 +112,7 @@ class Reuse:
 
     def _forget(self) -> None:
         self._fills: dict[int, Fill] = {}
-        self._held: list[Any] = []
+        self._held: snapshot.Snapshot | None = None
         #: What the random part is; None if that cannot be known.
         self._known: bytes | None = None
 
@@ -124,15 +124,15 @@ class Reuse:
 
     def look(self, steps: Sequence[Step]) -> None:
         """Looks at the random part: of other steps, or such as hold something else, nothing is reused."""
-        held = snapshot.take(list(steps))
-        if self._held and snapshot.same(held, self._held):
-            return
-        self._forget()
-        self._held = held
         try:
+            if self._held is not None and self._held.holds(list(steps)):
+                return
+            self._forget()
+            self._held = snapshot.Snapshot(steps)
             known = [_what(step, graph.step_name(i, step)) for i, step in enumerate(steps, 1)]
         except Exception as error:
             # Looking at an odd object can raise anything.
+            self._known = None
             not_cached(error)
             return
         self._known = b"".join(each.digest for each in known)

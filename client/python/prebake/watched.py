@@ -143,6 +143,10 @@ class Watched:
                 return False
         return True
 
+    def found(self, i: int) -> list[str]:
+        """Files that item i is known to read beside those declared."""
+        return self._found.get(i, [])
+
     def stats(self) -> dict[str, int]:
         """Values by outcome; see `Fill.stats`."""
         first, further = self.fill.stats(), self._further.stats()
