@@ -1,7 +1,8 @@
 """What a fill opens: the files and folders that a value was made from, as Python's audit hook tells.
 
-The hook hears of what goes through Python. Files opened by compiled code (`cv2.imread`, HDF5) and files that
-are only looked at (`os.stat`) are not heard of; the probe finds the former by running under the tracer.
+The hook hears of what goes through Python, and the native module of files that are only looked at (`os.stat`).
+What compiled code opens (`cv2.imread`, HDF5) or looks for is not heard of; the probe finds it by running under
+the tracer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from prebake import _job
+from prebake import _job, looks
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
@@ -66,6 +67,8 @@ class Record:
         #: (device, inode, size, mtime_ns, ctime_ns) of each when it was opened first; not of what is missing.
         self.stats: dict[str, tuple[int, int, int, int, int]] = {}
         self.listed: dict[str, None] = {}
+        #: What was looked at: how much was asked for, and what it showed.
+        self.looks: dict[str, tuple[str, str]] = {}
         #: The user's own modules that were imported meanwhile.
         self.modules: dict[str, None] = {}
         self.network: str | None = None
@@ -78,6 +81,8 @@ class Record:
         """Takes over what a fill inside this one did."""
         for name in ("reads", "stats", "listed", "modules"):
             getattr(self, name).update(getattr(other, name))
+        for path, (depth, shown) in other.looks.items():
+            self.look(path, depth, shown)
         self._made |= other._made
         for name in ("network", "process", "incomplete"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
@@ -90,6 +95,15 @@ class Record:
         with contextlib.suppress(OSError):
             stat = os.stat(path)
             self.stats[path] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+    def look(self, path: str, depth: str, shown: str | None = None) -> None:
+        known = self.looks.get(path)
+        if path in self._made or known is not None and looks.deeper(known[0], depth) == known[0]:
+            return
+        if len(self.looks) < PATHS_MAX:
+            self.looks[path] = depth, looks.Look(depth, path).shows() if shown is None else shown
+        else:
+            self.incomplete = self.incomplete or f"it looks at more than {PATHS_MAX} files"
 
     def made(self, path: str) -> None:
         self._made.add(path)
@@ -151,6 +165,7 @@ def _install() -> None:
             native = _job.native()
             if native is not None and native.listen(_hook, list(_EVENTS)):
                 _hears = native
+                native.listen_looks([os.stat, os.lstat, os.access])
             else:
                 sys.addaudithook(_hook)
             _installed = True
@@ -265,6 +280,23 @@ def _list(event: str, args: tuple[Any, ...]) -> None:
         record.folder(full)
 
 
+def _look(event: str, args: tuple[Any, ...]) -> None:
+    (path, *_), names = args
+    # The frames are: this one, the hook, whoever looks.
+    caller = sys._getframe(2)
+    if isinstance(path, int) or caller.f_code.co_filename.startswith(_IMPORTERS):
+        return
+    full = _absolute(path)
+    if not looks.counts(full, caller) or full.startswith(_ROOTS) or full.endswith(CODE_SUFFIXES):
+        return
+    record = _mine(f"{full} is looked for")
+    if record is None:
+        return
+    if names is not None and "dir_fd" in names and full != os.fsdecode(path):
+        record.incomplete = record.incomplete or f"{os.fsdecode(path)} is looked for relative to some folder"
+    record.look(full, looks.ALL if event == "os.access" else looks.asked(caller))
+
+
 def _database(event: str, args: tuple[Any, ...]) -> None:
     name = os.fsdecode(args[0])
     if name.startswith("file:"):
@@ -306,6 +338,7 @@ def _process(event: str, args: tuple[Any, ...]) -> None:
 _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
     "open": _open,
     **dict.fromkeys(("os.listdir", "os.scandir"), _list),
+    **dict.fromkeys(("os.stat", "os.lstat", "os.access"), _look),
     "sqlite3.connect": _database,
     "ctypes.dlopen": _library,
     **dict.fromkeys(

@@ -81,5 +81,7 @@ mod _native {
     #[pymodule_export]
     use super::raw::buffer::View;
     #[pymodule_export]
+    use super::raw::looks::listen_looks;
+    #[pymodule_export]
     use super::{after_fork, before_fork, digest, folder, hash_file};
 }

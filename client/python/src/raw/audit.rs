@@ -4,6 +4,7 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{PyInterpreterState, PyInterpreterState_Get, PyObject};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -75,7 +76,7 @@ pub(crate) fn record_ends() {
 /// # Safety
 /// Called by Python with the interpreter's lock held, an event's name as a C string, and a tuple.
 unsafe extern "C" fn hear(event: *const c_char, arguments: *mut PyObject, _: *mut c_void) -> c_int {
-    if RECORDS.load(Ordering::Relaxed) == 0 {
+    if !is_recording() {
         return 0;
     }
     let Some(listener) = LISTENER.get() else {
@@ -86,23 +87,35 @@ unsafe extern "C" fn hear(event: *const c_char, arguments: *mut PyObject, _: *mu
     if !listener.events.iter().any(|each| each.as_c_str() == event) {
         return 0;
     }
-    // SAFETY: the interpreter's lock is held.
-    if unsafe { PyInterpreterState_Get() } != listener.interpreter {
-        return 0;
-    }
     // SAFETY: the interpreter's lock is held for as long as this function runs.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: Python's promise; its caller keeps a reference.
     let arguments = unsafe { Bound::from_borrowed_ptr(py, arguments) };
-    match listener
-        .handler
-        .call1(py, (event.to_str().unwrap_or_default(), arguments))
-    {
-        Ok(_) => 0,
+    match handle(py, listener, event.to_str().unwrap_or_default(), arguments) {
+        Ok(()) => 0,
         Err(error) => {
             // Of the user's own: Ctrl-C.
             error.restore(py);
             -1
         }
     }
+}
+
+/// Whether a record is open.
+pub(super) fn is_recording() -> bool {
+    RECORDS.load(Ordering::Relaxed) != 0
+}
+
+/// Has the handler called for something that is no audit event.
+pub(super) fn tell(py: Python<'_>, event: &str, arguments: Bound<'_, PyTuple>) -> PyResult<()> {
+    let listener = LISTENER.get();
+    listener.map_or(Ok(()), |l| handle(py, l, event, arguments.into_any()))
+}
+
+fn handle(py: Python<'_>, listener: &Listener, event: &str, arguments: Bound<'_, PyAny>) -> PyResult<()> {
+    // SAFETY: the interpreter's lock is held.
+    if unsafe { PyInterpreterState_Get() } == listener.interpreter {
+        listener.handler.call1(py, (event, arguments))?;
+    }
+    Ok(())
 }

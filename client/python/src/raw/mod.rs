@@ -2,3 +2,4 @@
 
 pub(crate) mod audit;
 pub(crate) mod buffer;
+pub(crate) mod looks;

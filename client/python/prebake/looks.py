@@ -1,0 +1,101 @@
+"""Looks at files that are not opened (`os.path.exists`, `Path.stat`), and what each showed.
+
+An item that asks whether a file is there is another item once it is. So what was looked at counts like what was
+read, as far as it was asked for: whether something is there and of which kind, how large it is, or all that a
+stat tells.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+#: How much a look asks for; each is a part of the next.
+KIND, SIZE, ALL = "kind", "size", "all"
+_DEPTHS = (KIND, SIZE, ALL)
+#: Modules whose functions look for others, and what those ask for. All others get all of it.
+_ASKERS = frozenset({"genericpath", "posixpath", "pathlib", "pathlib._local", "pathlib._os"})
+_ASKED = {
+    **dict.fromkeys(("exists", "lexists", "isfile", "isdir", "islink", "realpath"), KIND),
+    **dict.fromkeys(("is_file", "is_dir", "is_symlink", "resolve", "mkdir", "expanduser"), KIND),
+    "getsize": SIZE,
+}
+#: The machine's own, which items do not depend on.
+_SYSTEM = ("/dev/", "/proc/", "/sys/")
+_PREFIX = "look:"
+
+
+class Look(NamedTuple):
+    """What was asked of a path. As text it stands among the names of files that an item reads."""
+
+    depth: str
+    path: str
+
+    @classmethod
+    def of(cls, text: str) -> Look:
+        """What `text` stands for."""
+        _, depth, path = text.split(":", 2)
+        return cls(depth, path)
+
+    @property
+    def text(self) -> str:
+        return f"{_PREFIX}{self.depth}:{self.path}"
+
+    def shows(self) -> str:
+        """What it shows now."""
+        try:
+            # Looked at from here, neither counts as a look.
+            link = os.readlink(self.path) if stat.S_ISLNK(os.lstat(self.path).st_mode) else ""
+            found = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "absent"
+        except (OSError, ValueError) as error:
+            return type(error).__name__
+        shown = [link, stat.S_IFMT(found.st_mode)]
+        if self.depth != KIND:
+            shown.append(found.st_size)
+        if self.depth == ALL:
+            shown += [found.st_mode, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns]
+        return " ".join(map(str, shown))
+
+
+def is_look(name: Any) -> bool:
+    """Whether a name among an item's reads is that of a look."""
+    return type(name) is str and name.startswith(_PREFIX)
+
+
+def counts(path: str, frame: types.FrameType | None) -> bool:
+    """Whether a look from a frame is the user's doing."""
+    caller = frame.f_globals.get("__name__") if frame is not None else None
+    return not path.startswith(_SYSTEM) and not str(caller).startswith(("prebake.", "importlib."))
+
+
+def asked(frame: types.FrameType | None) -> str:
+    """What is asked for, by who calls: the outermost of the functions that look for others."""
+    name = ""
+    while frame is not None and frame.f_globals.get("__name__") in _ASKERS:
+        name, frame = frame.f_code.co_name, frame.f_back
+    return _ASKED.get(name, ALL)
+
+
+def deeper(a: str, b: str) -> str:
+    """The one that asks for more."""
+    return max(a, b, key=_DEPTHS.index)
+
+
+def beside(looks: Mapping[str, tuple[str, str]], opened: Iterable[str]) -> dict[str, str]:
+    """What looks showed (path -> depth, shown), by their text, of those that files which were opened do not
+    show already: themselves, and the folders they are in."""
+    shown = set[str]()
+    for path in opened:
+        shown.add(path)
+        while (path := os.path.dirname(path)) not in shown:
+            shown.add(path)
+    return {
+        Look(depth, path).text: saw
+        for path, (depth, saw) in looks.items()
+        if depth == ALL or path not in shown or not saw.startswith(" ")
+    }
