@@ -32,7 +32,7 @@ TORCH_KEY := $(shell { cat $(REQUIREMENTS)/torch.lock; $(PYTHON) -VV; } | sha256
 TORCH_VENV := $(TEST_CACHE)/torch-$(TORCH_KEY)
 
 # The frameworks cannot be installed side by side. Each has a lock file, and an environment kept like torch's.
-FRAMEWORKS := hf wds ray tf
+FRAMEWORKS := hf wds ray tf stores
 FRAMEWORKS_DIR := client/python/frameworks
 framework-venv = $(TEST_CACHE)/$1-$(shell { cat $(FRAMEWORKS_DIR)/$1/requirements.lock; $(PYTHON) -VV; } \
     | sha256sum | cut -c1-16)
@@ -127,7 +127,7 @@ adoption-venv = $(TEST_CACHE)/adoption-$1-$(shell { cat $(ADOPTION_LOCKS)/$1.loc
 ADOPTION_VENV := $(call adoption-venv,stacks)
 AUDIO_VENV := $(call adoption-venv,audio)
 TF_VENV := $(call framework-venv,tf)
-ADOPTION_SECONDS_MAX := 5400
+ADOPTION_SECONDS_MAX := 2000
 
 $(ADOPTION_VENV)/.requirements: $(TORCH_VENV)/.requirements
 $(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements: $(TEST_CACHE)/adoption-%/.requirements:

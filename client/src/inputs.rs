@@ -53,6 +53,7 @@ impl Inputs {
         Inputs::Call(Call {
             name,
             arguments,
+            objects: None,
             roots,
             known: None,
         })
@@ -148,6 +149,29 @@ impl Inputs {
                 true
             }
             Inputs::Files(_) | Inputs::Call(_) => false,
+        }
+    }
+
+    /// Says what item `i` reads that is no file, by a digest of it. False if it is a file.
+    pub(crate) fn set_objects(&mut self, i: usize, objects: Digest) -> bool {
+        match self {
+            Inputs::Records(records) => records.set_objects(i, objects),
+            Inputs::Call(call) => {
+                if call.objects.replace(objects) != Some(objects) {
+                    call.known = None;
+                }
+            }
+            Inputs::Files(_) => return false,
+        }
+        true
+    }
+
+    /// What was said so last.
+    pub(crate) fn objects(&self, i: usize) -> Option<Digest> {
+        match self {
+            Inputs::Records(records) => records.objects(i),
+            Inputs::Call(call) => call.objects,
+            Inputs::Files(_) => None,
         }
     }
 

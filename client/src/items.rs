@@ -232,6 +232,27 @@ impl Items {
         Ok(())
     }
 
+    /// Says what item `i` reads beside files, by a digest of it.
+    ///
+    /// # Errors
+    /// `internal` if the items are files.
+    pub fn set_objects(&self, i: usize, objects: Digest) -> Result<()> {
+        let mut state = self.0.state.lock();
+        if i >= state.found.len() || !state.inputs.set_objects(i, objects) {
+            return Err(Error::internal(format!("item {i} cannot be told what it reads")));
+        }
+        if state.inputs.fingerprint(i).is_none() {
+            state.found[i] = None;
+        }
+        Ok(())
+    }
+
+    /// What [`Items::set_objects`] said of item `i` last.
+    #[must_use]
+    pub fn objects(&self, i: usize) -> Option<Digest> {
+        self.0.state.lock().inputs.objects(i)
+    }
+
     /// The stats of the files of item `i` under which its fingerprint was taken, in the order they were named; None if it
     /// has none, or if a file was written so recently that a later write may have the same stat.
     #[must_use]
@@ -387,14 +408,14 @@ impl State {
 
 impl Inner {
     /// Every read begins here. A daemon that is gone evicts nothing.
-    fn enter(&self) -> Result<()> {
+    pub(crate) fn enter(&self) -> Result<()> {
         self.session.check()?;
         let _ = self.session.listen();
         Ok(())
     }
 
     /// Whether item `i` has a location that its input still stands for.
-    fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
+    pub(crate) fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
         if state.found.get(i).is_none_or(Option::is_none) {
             return false;
         }

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from prebake import members
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
-from prebake.functions import CODE_FAMILIES, CODE_HANDLERS, settle
+from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
 from prebake.instances import encode
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
 from prebake.surroundings import surround
@@ -20,7 +21,7 @@ from prebake.surroundings import surround
 FRAMES_MAX = 20_000
 
 HANDLERS.update(CODE_HANDLERS)
-FAMILIES.update({**CODE_FAMILIES, object: encode})
+FAMILIES.update({type: members.encode, **CODE_FAMILIES, object: encode})
 
 
 class Identity(NamedTuple):
@@ -33,6 +34,11 @@ class Identity(NamedTuple):
     leaves: list[Leaf] = []  # noqa: RUF012
     #: Files whose content is a part of it.
     files: tuple[str, ...] = ()
+    #: What it calls that opens files in compiled code, unheard by Python.
+    unheard: tuple[str, ...] = ()
+    #: Functions that keep what they returned, if files are opened whose names are not written in the code:
+    #: what they kept may be of one.
+    memos: tuple[Any, ...] = ()
 
 
 def fingerprint(value: Any) -> str:
@@ -65,7 +71,7 @@ def _identify(value: Any, name: str) -> Identity:
         encoder.value(value)
         if not encoder.leaves:
             encoder.leaf(start, value)
-        settle(encoder)
+        members.settle(encoder)
         encoder.path = [name]
         surround(encoder)
     except (Refused, RecursionError):
@@ -78,4 +84,11 @@ def _identify(value: Any, name: str) -> Identity:
     if len(encoder.leaves) >= LEAVES_MAX:
         # One leaf stands for the rest.
         encoder.leaves[-1] = Leaf("...", "argument", whole[:LEAF_DIGEST_BYTES])
-    return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves, tuple(encoder.files))
+    return Identity(
+        whole,
+        dict(sorted(encoder.packages.items())),
+        encoder.leaves,
+        tuple(encoder.files),
+        tuple(sorted(encoder.unheard)),
+        tuple(encoder.memos) if encoder.opens else (),
+    )

@@ -30,6 +30,8 @@ pub(crate) struct Records {
     numbers: HashMap<PathBuf, usize>,
     /// Numbers of the files that each item reads; None until that is known.
     reads: Vec<Option<Box<[usize]>>>,
+    /// What items read that is no file, as a digest of each: objects of a store, by what the store says of them.
+    objects: HashMap<usize, Digest>,
     /// Each item's fingerprint as its caller was last told. A file's may be newer, learned for another item.
     taken: Vec<Option<Digest>>,
     /// How many edits had been seen when that was last compared with the files'.
@@ -48,6 +50,7 @@ impl Records {
             files,
             numbers: HashMap::new(),
             reads: vec![unread.then(Box::default); count],
+            objects: HashMap::new(),
             taken: vec![None; count],
             compared: vec![0; count],
         }
@@ -89,6 +92,17 @@ impl Records {
         }
     }
 
+    /// See [`super::Inputs::set_objects`].
+    pub(super) fn set_objects(&mut self, i: usize, objects: Digest) {
+        if self.objects.insert(i, objects) != Some(objects) {
+            self.taken[i] = None;
+        }
+    }
+
+    pub(super) fn objects(&self, i: usize) -> Option<Digest> {
+        self.objects.get(&i).copied()
+    }
+
     pub(super) fn fingerprint(&self, i: usize) -> Option<Digest> {
         self.taken[i]
     }
@@ -98,6 +112,10 @@ impl Records {
         let own = match &self.own {
             Own::Places(_) => input::place(i as u64),
             Own::Named(named) => named[i].0,
+        };
+        let own = match self.objects.get(&i) {
+            Some(objects) => input::arguments(&own, objects),
+            None => own,
         };
         let files = self.reads[i].as_ref()?.iter();
         let files: Option<Vec<Digest>> = files.map(|f| self.files.fingerprint(*f)).collect();
