@@ -93,6 +93,11 @@ class Snapshot:
 _ABSENT = object()
 
 
+def take(roots: Sequence[Any]) -> list[Any]:
+    """All that is reached, to be compared by `same`."""
+    return Snapshot(roots).reached
+
+
 def same(a: list[Any], b: list[Any]) -> bool:
     """Whether two lists are of the same objects."""
     return len(a) == len(b) and all(map(operator.is_, a, b))
