@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, remote, snapshot, tripwire
+from prebake import graph, marks, remote, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
@@ -119,7 +119,7 @@ class Entries:
         self._inputs = inputs
         self._known: Identity = identify(step)
         refuse_unheard(self._known, graph.called(step))
-        self._held = snapshot.take([step])
+        self._held = snapshot.Snapshot([step])
         self._compute = compute
         #: Whether making a value drew random numbers.
         self._drew = False
@@ -132,6 +132,7 @@ class Entries:
             described=lambda: (self._known, self._described_ns - SETTLED_NS),
             unchanged=self._unchanged,
             recorder=recorder,
+            tolerance=lambda: marks.tolerance(step),
         )
 
     def __len__(self) -> int:
@@ -163,7 +164,7 @@ class Entries:
         if found is None:
             self._described_ns = time.time_ns()
             # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
-            self._held, self._known = snapshot.take([self._step]), identify(self._step)
+            self._held, self._known = snapshot.Snapshot([self._step]), identify(self._step)
         elif not self._unchanged(True):
             return None
         collection = job.plan(graph.of_call(self._step, self._known, here=found is not None))
@@ -180,9 +181,9 @@ class Entries:
         return items
 
     def _unchanged(self, closely: bool) -> bool:
-        held = snapshot.take([self._step])
-        if not closely and snapshot.same(held, self._held):
+        if not closely and self._held.holds([self._step]):
             return True
+        held = snapshot.Snapshot([self._step])
         try:
             unchanged = identify(self._step) == self._known
         except Exception:

@@ -26,7 +26,7 @@ Stat = tuple[int, int, int, int, int]
 
 
 class Fresh(NamedTuple):
-    """An item as it was loaded when its reads were found out."""
+    """An item as it was when its reads were found out."""
 
     loaded: Any
     record: Record
@@ -35,18 +35,33 @@ class Fresh(NamedTuple):
 
 
 class Discovery:
-    """The reads of a source's items. `learned` is told those of each item, once in a process."""
+    """The reads of a source's items. `load` makes an item as far as it reads; `operators` are what it runs.
+    `learned` is told the reads of each item, once in a process.
+    """
 
     def __init__(
-        self, source: Source, learned: Callable[[int, list[str]], None], culprit: Callable[[int], Any]
+        self,
+        source: Source,
+        load: Callable[[int], Any],
+        operators: Callable[[], list[graph.Json]],
+        learned: Callable[[int, list[str]], None],
+        culprit: Callable[[int], Any],
+        unchanged: Callable[[bool], bool],
     ) -> None:
         self._source = source
+        self._make = load
+        self._operators = operators
         self._learned = learned
         self._known = bytearray(source.count)
         self._since = time.monotonic()
         self._own = threading.local()
         self._fill = Fill(
-            self._open, self._load, source.count, culprit=culprit, approve=lambda _, i: self._is_sound(i)
+            self._open,
+            self._load,
+            source.count,
+            unchanged,
+            culprit=culprit,
+            approve=lambda _, i: self._is_sound(i),
         )
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
@@ -92,14 +107,13 @@ class Discovery:
         return True
 
     def _open(self, job: Any) -> Any:
-        operators = self._source.operators(self._source.identities())
-        collection = job.plan(graph.chain([*operators, graph.named_step("prebake.reads")]))
+        collection = job.plan(graph.chain([*self._operators(), graph.named_step("prebake.reads")]))
         return None if collection.bypass else self._source.open_unread(collection)
 
     def _load(self, i: int) -> list[bytes]:
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         with Recorder() as record:
-            loaded = self._source.load(i)
+            loaded = self._make(i)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
         return names(record, self._source.root)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,30 @@ def test_a_transform_that_changes_itself_is_not_stored(images: list[str]) -> Non
     fresh = prebake.wrap(images, [Counting(0.0)])
     by_batch(fresh)
     assert fresh.stats().get("reused", 0) == 0
+
+
+class OddFirst(Scale):
+    """Yields what cannot be stored for its first files."""
+
+    def __init__(self, odd: list[str]) -> None:
+        super().__init__(1.0)
+        self.odd = odd
+
+    def __call__(self, path: str) -> Any:
+        value = super().__call__(path)
+        return {1.5: value} if path in self.odd else value
+
+
+@pytest.mark.usefixtures("connected")
+def test_values_that_cannot_be_stored_cost_the_others_nothing(images: list[str]) -> None:
+    for _ in range(2):
+        dataset = prebake.wrap(images, [OddFirst(images[:3])])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", prebake.PrebakeWarning)
+            got = by_item(dataset)
+        assert all(type(value) is dict for value in got[:3])
+        assert np.array_equal(got[3:], [Scale(1.0)(path) for path in images[3:]])
+    assert dataset.stats()["reused"] == len(images) - 3
 
 
 class Unready:
