@@ -280,10 +280,11 @@ impl Search<'_> {
                     waiting |= wanted;
                 }
                 Some(answer::Kind::Bypass(_)) if wanted => {
-                    self.bypass(
-                        i,
-                        "R42 the daemon has no room for it now: its memory or disk budget is spent",
-                    );
+                    let why = match answer.bypass.as_str() {
+                        "" => "R42 the daemon has no room for it now: its memory or disk budget is spent",
+                        why => why,
+                    };
+                    self.bypass(i, why);
                 }
                 Some(answer::Kind::Bypass(_)) => {}
                 Some(answer::Kind::Free(_)) | None => waiting |= wanted,

@@ -408,14 +408,14 @@ impl State {
 
 impl Inner {
     /// Every read begins here. A daemon that is gone evicts nothing.
-    fn enter(&self) -> Result<()> {
+    pub(crate) fn enter(&self) -> Result<()> {
         self.session.check()?;
         let _ = self.session.listen();
         Ok(())
     }
 
     /// Whether item `i` has a location that its input still stands for.
-    fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
+    pub(crate) fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
         if state.found.get(i).is_none_or(Option::is_none) {
             return false;
         }

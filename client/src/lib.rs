@@ -49,6 +49,7 @@ mod socket;
 mod staging;
 mod sweep;
 pub mod trace;
+mod verify;
 mod view;
 mod walk;
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, remote, snapshot, tripwire
+from prebake import graph, marks, remote, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
@@ -132,6 +132,7 @@ class Entries:
             described=lambda: (self._known, self._described_ns - SETTLED_NS),
             unchanged=self._unchanged,
             recorder=recorder,
+            tolerance=lambda: marks.tolerance(step),
         )
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph, remote, tripwire
+from prebake import graph, marks, remote, tripwire
 from prebake._job import native
 from prebake.again import Tripped
 from prebake.code import identify
@@ -101,6 +101,7 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         declared=lambda _: paths,
         described=lambda: (known, since),
         extensible=False,
+        tolerance=lambda: marks.tolerance(function),
     )
 
 

@@ -15,7 +15,7 @@ def words(text: str) -> frozenset[str]:
 
 
 #: Grows with each change of the tables below, which can make a verdict another.
-VERSION = 1
+VERSION = 2
 
 #: Steady whatever its arguments are; a seeded generator is steady if its seed is seen in the code.
 STEADY, SEEDED, LISTING = "steady", "seeded", "listing"
@@ -133,6 +133,10 @@ CALLS: dict[str, Code | str] = {
     # Files that nothing tells of, and other programs.
     **dict.fromkeys(["os.listdir", "os.scandir", "glob.glob", "glob.iglob", "glob.glob1"], LISTING),
     **dict.fromkeys(["os.walk", "os.fwalk"], Code.UNDECLARED),
+    # What a file is besides its content.
+    **dict.fromkeys(
+        words("os.stat os.lstat os.path.getmtime os.path.getatime os.path.getctime"), Code.UNDECLARED
+    ),
     **dict.fromkeys(["subprocess", "os.system", "os.popen", "pty", "builtins.input"], Code.UNDECLARED),
     **dict.fromkeys(["os.posix_spawn", "os.posix_spawnp", "os.fork", "sys.stdin"], Code.UNDECLARED),
     # The surroundings.
@@ -151,6 +155,7 @@ CALLS: dict[str, Code | str] = {
         words(
             "sys._getframe sys.modules sys._current_frames inspect.stack inspect.currentframe "
             "gc.get_objects gc.get_referrers importlib.import_module importlib.__import__ "
+            "inspect.getsource inspect.getsourcelines inspect.findsource inspect.getcomments "
             "importlib.reload pydoc.locate pkgutil.resolve_name runpy builtins.globals "
             "builtins.locals builtins.eval builtins.exec builtins.__import__ builtins.compile ctypes"
         ),
@@ -175,8 +180,7 @@ DYNAMIC_ATTRIBUTES = frozenset(
 READERS = words(
     "builtins.open io.open numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile torch.load "
     "PIL.Image.open pandas.read_csv pandas.read_json pandas.read_parquet pandas.read_pickle "
-    "pandas.read_table polars.read_csv polars.read_parquet cv2.imread json.loads_file pathlib.Path "
-    "pathlib.PosixPath gzip.open bz2.open lzma.open "
+    "pandas.read_table polars.read_csv polars.read_parquet cv2.imread gzip.open bz2.open lzma.open "
     "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table"
 )
 #: Functions that open files in compiled code, where Python's audit hook hears nothing.
@@ -197,6 +201,17 @@ COMPILED_READERS = words(
 ORDERLESS = frozenset(
     {"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "Counter", "fsum"}
 )
+#: Functions that read the clock for these words.
+NOW = frozenset({"numpy.datetime64", "pandas.Timestamp", "pandas.to_datetime"})
+NOWS = ("now", "today")
+#: Methods of paths that read the file.
+READING_METHODS = frozenset({"read_text", "read_bytes", "open"})
+#: Functions that make a path of parts.
+JOINING = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
+#: Keys by which unequal things tie.
+TYING = frozenset({"builtins.len", "builtins.str.lower", "builtins.str.upper", "builtins.str.casefold"})
+#: Methods of sets that make sets.
+SET_METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 #: Functions that hand on the order of what they are given, for others to sort.
 PASSING = frozenset({"list", "tuple", "iter", "map", "filter", "reversed"})
 #: Functions whose result depends on the order of a set that they are given.

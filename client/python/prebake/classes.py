@@ -8,7 +8,7 @@ output is fixed: leaving out the draw would change what follows.
 from __future__ import annotations
 
 #: Grows with each change of the tables below, which can make a verdict another.
-VERSION = 1
+VERSION = 2
 
 RANDOM, DETERMINISTIC, CONTAINER, OPAQUE = "random", "deterministic", "container", "opaque"
 
@@ -134,9 +134,13 @@ WORDS = (
     "Jitter",
     "AugMix",
     "AutoAugment",
+    "Augment",
     "Elastic",
     "Noise",
     "Dropout",
     "Mixup",
+    "MixUp",
     "CutMix",
+    "Cutmix",
+    "Dither",
 )

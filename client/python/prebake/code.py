@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from prebake import members
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
-from prebake.functions import CODE_FAMILIES, CODE_HANDLERS, settle
+from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
 from prebake.instances import encode
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
 from prebake.surroundings import surround
@@ -20,7 +21,7 @@ from prebake.surroundings import surround
 FRAMES_MAX = 20_000
 
 HANDLERS.update(CODE_HANDLERS)
-FAMILIES.update({**CODE_FAMILIES, object: encode})
+FAMILIES.update({type: members.encode, **CODE_FAMILIES, object: encode})
 
 
 class Identity(NamedTuple):
@@ -70,7 +71,7 @@ def _identify(value: Any, name: str) -> Identity:
         encoder.value(value)
         if not encoder.leaves:
             encoder.leaf(start, value)
-        settle(encoder)
+        members.settle(encoder)
         encoder.path = [name]
         surround(encoder)
     except (Refused, RecursionError):

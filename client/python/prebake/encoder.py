@@ -19,7 +19,7 @@ from prebake import packages
 from prebake._job import native
 from prebake.errors import Code, Refused
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
-from prebake.scan import public, verdict_of
+from prebake.lookup import public, verdict_of
 
 CODE_CONTEXT = "prebake 2026 python code v2"
 LEAF_CONTEXT = "prebake 2026 python leaf v1"
@@ -81,7 +81,9 @@ class Encoder:
         #: Numbered objects by id; each is kept alive so that its id stays its own.
         self._numbers: dict[int, tuple[int, Any]] = {}
         #: Containers being written, by id.
-        self.open: dict[int, int] = {}
+        self.open: dict[Any, int] = {}
+        #: Installed classes whose attributes were looked through, by id.
+        self.looked_at: dict[int, type] = {}
 
     def where(self) -> str:
         return "".join(self.path)
@@ -169,6 +171,10 @@ class Encoder:
         """Numbers an object that is written now, so that later mentions refer to it."""
         self._context += 1
         self._numbers[id(value)] = (len(self._numbers), value)
+
+    def numbered(self) -> list[Any]:
+        """The numbered objects, in the order in which they were met."""
+        return [value for _, value in self._numbers.values()]
 
     def items(self, tag: str, value: Any, members: Iterable[tuple[str, Any]], count: int) -> None:
         """The members of a container, in order. A container inside itself is written as its depth."""

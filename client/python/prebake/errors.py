@@ -38,6 +38,8 @@ class Code(enum.StrEnum):
     MODULE_AS_VALUE = "R36"
     #: Imports something that cannot be imported.
     IMPORT = "R37"
+    #: Served before, and not the same when computed again.
+    UNREPRODUCED = "R38"
     #: A value that would not come back exactly as it was.
     VALUE = "R39"
     #: Reading it back would take longer than making it.

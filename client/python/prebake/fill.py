@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, remote, tripwire, values
+from prebake import _job, remote, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, not_cached, warn_once, where
 
@@ -89,7 +89,7 @@ class Fill:
     any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
-    into it before.
+    into it before. `verifier` computes some of the hits again, where that is asked for.
 
     Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was
     described when the items were opened and again then, and both are equal. Until then it is withheld.
@@ -105,6 +105,7 @@ class Fill:
         spent: Callable[[int], tuple[int, int]] = lambda i: (0, 0),
         prepare: Callable[[Sequence[int]], None] = lambda indices: None,
         approve: Callable[[Any, int], bool] = lambda items, i: True,
+        verifier: verify.Verifier | None = None,
     ) -> None:
         self._open_items = open_items
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
@@ -112,6 +113,9 @@ class Fill:
         self._prepare = prepare
         self._approve = approve
         self._compute = compute
+        self._verifier = verifier if verify.share() else None
+        #: What was counted until it did not reproduce: nothing more is read or stored here.
+        self._left: dict[str, int] | None = None
         self._unchanged = unchanged
         self._changes = 0
         self._connection: _job.Connection | None = None
@@ -128,6 +132,8 @@ class Fill:
 
     def stats(self) -> dict[str, int]:
         """What this process took from the cache and what it computed, by the native module's count."""
+        if self._left is not None:
+            return dict(self._left)
         items = self._opened()
         return dict(items.stats()) if items is not None else {}
 
@@ -137,6 +143,8 @@ class Fill:
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
+        if self._left is not None:
+            return None
         connection = _job.connection()
         if connection is not self._connection:
             self._opened()
@@ -182,6 +190,11 @@ class Fill:
         if items is not None:
             self._guarded(remote.tell, items, i, paths)
 
+    def stored(self, i: int) -> Any:
+        """The element of item i, if it is there; nothing is computed. None too if it cannot be told."""
+        items = self.items()
+        return None if items is None else self._read_from(items, [i]).get(i)
+
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""
         items = self.items()
@@ -208,9 +221,15 @@ class Fill:
         `validated`, inputs are as `validate` last found them.
         """
         got = got or {}
+        given = dict(got) if self._verifier is not None else got
         alone: dict[int, str] = {}
         for attempt in range(READS_MAX + 1):
             for i in indices:
+                if self._verifier is not None and i not in got:
+                    other = self._verified(self._verifier, i)
+                    if other is not None:
+                        # What else was served is in doubt as well.
+                        return {**given, i: other.value}
                 found = self._read(i, validated) if i not in got else None
                 if found is not None:
                     got[i] = values.decode(found[1], found[0])
@@ -248,7 +267,36 @@ class Fill:
             if error.code != "ragged":
                 _job.failed(error)
             return None
-        return values.decode_batch(*found) if found is not None else None
+        verifier = self._verifier
+        if found is None or verifier is not None and not self._reproduces(verifier, items, indices):
+            return None
+        return values.decode_batch(*found)
+
+    def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
+        """Item i computed again, if it is a hit that is to be verified and is not the same."""
+        items = self._opened()
+        if items is None or items.missing([i]) or not verifier.due(i):
+            return None
+        try:
+            other = verifier.check(items, i, self._culprit, self._unchanged)
+        except _job.native().Error as error:
+            _job.failed(error)
+            return None
+        if other is not None:
+            self._left = dict(items.stats())
+            self.reset()
+        return other
+
+    def _reproduces(self, verifier: verify.Verifier, items: Any, indices: Sequence[int]) -> bool:
+        """Whether items that were read are the same when computed again, and their inputs as they were."""
+        if any(self._verified(verifier, i) is not None for i in indices):
+            return False
+        changed = bool(items.missing(indices))
+        if changed:
+            # They are read again, which is no other hit.
+            for i in indices:
+                verifier.made(i)
+        return not changed
 
     def _read(self, i: int, validated: bool) -> Any:
         items = self._opened()
@@ -364,8 +412,9 @@ class Fill:
         if still:
             for each in made:
                 cost = each.cpu_ns, each.io_ns
-                stored = self._guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=read_back)
-                self._stored = self._stored or stored is not None
+                self._guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=read_back)
+                if read_back and self._verifier is not None:
+                    self._verifier.made(each.i)
             self._changes = 0
         else:
             self._guarded(items.release, [each.i for each in made])

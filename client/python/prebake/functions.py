@@ -1,4 +1,4 @@
-"""Fingerprints of code: functions, classes and what they refer to.
+"""Fingerprints of code: functions and what they refer to.
 
 A function is its bytecode, defaults, closure and the globals it names, each by value and recursively.
 Installed code is its distribution's name and version.
@@ -9,46 +9,24 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import inspect
 import re
 import struct
 import sys
 import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
-from prebake import bytecode, packages, scan
-from prebake.calls import words
-from prebake.encoder import Encoder, Handler, Pending
+from prebake import bytecode, lookup, packages, patches, scan
+from prebake.encoder import Encoder, Handler
 from prebake.errors import Code
 from prebake.marks import PURE, is_pure
 
-#: Entries of a class that are made by the interpreter or only describe it.
-CLASS_SKIPPED = frozenset(
-    [
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__module__",
-        "__qualname__",
-        "__annotations__",
-        "__abstractmethods__",
-        "_abc_impl",
-        "__orig_bases__",
-        "__parameters__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__dataclass_params__",
-        # Pickling leaves it behind.
-        "__slotnames__",
-        PURE,
-    ]
-)
-#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
-HEAP_TYPE = 1 << 9
+#: Closure variables and attributes of installed functions that only remember what was worked out before.
+CACHES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("functools", f"singledispatch.<locals>.{name}"): ("dispatch_cache", "cache_token", "_clear_cache")
+    for name in ("dispatch", "register", "wrapper")
+}
 
 
 def _function(encoder: Encoder, function: types.FunctionType) -> None:
@@ -69,18 +47,15 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
     if owner is None:
         start = len(encoder.out)
         encoder.emit("function")
-        _code(encoder, code)
+        write_code(encoder, code)
         encoder.leaf(start, kind="code", location=encoder.place(code))
         _globals(encoder, function)
-        for name, value in sorted(vars(function).items()):
-            # `functools.wraps` leaves the wrapped function here, where nothing but introspection looks.
-            if name not in ("__wrapped__", PURE):
-                encoder.text("attribute", name)
-                encoder.member(f".{name}", value)
     else:
         # Made while installed code ran: the code is known by version, what it holds is not.
         encoder.named(owner, module, code.co_qualname)
-        _code(encoder, code)
+        write_code(encoder, code)
+    caches = CACHES.get((module, code.co_qualname), ())
+    _attributes(encoder, function, PURE, *caches)
     defaults = function.__defaults__ or ()
     encoder.emit("defaults", str(len(defaults)).encode())
     named = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
@@ -90,7 +65,31 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.text("keyword default", name)
         encoder.member(f".{name}", value, "default")
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name not in caches:
+            _closed_over(encoder, name, cell, bytecode.references(code))
+
+
+def _closed_over(encoder: Encoder, name: str, cell: types.CellType, used: bytecode.References) -> None:
+    try:
+        module = cell.cell_contents
+    except ValueError:
+        module = None
+    if isinstance(module, types.ModuleType):
+        # Imported in the outer function: as a global, it is what is taken of it.
+        encoder.path.append(f".{name}")
+        encoder.text("module", name)
+        _reached(encoder, module, name, used)
+        encoder.path.pop()
+    else:
         encoder.member(f".{name}", cell, "closure")
+
+
+def _attributes(encoder: Encoder, function: Any, *skipped: str) -> None:
+    """What is kept on a function: `__wrapped__` too, which code may call."""
+    for name, value in sorted(vars(function).items()):
+        if name not in skipped:
+            encoder.text("attribute", name)
+            encoder.member(f".{name}", value)
 
 
 def _is_of(code: types.CodeType, module: str) -> bool:
@@ -99,7 +98,7 @@ def _is_of(code: types.CodeType, module: str) -> bool:
     return code.co_filename == file or code.co_filename.startswith("<frozen ")
 
 
-def _code(encoder: Encoder, code: types.CodeType) -> None:
+def write_code(encoder: Encoder, code: types.CodeType) -> None:
     body = bytecode.body(code)
     encoder.emit("code", struct.pack(f">{len(body.instructions)}q", *body.instructions))
     encoder.value(body.header)
@@ -119,9 +118,11 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     """The globals that a function refers to, by value."""
     used = bytecode.references(function.__code__)
     encoder.names |= used.names
+    scanned = scan.Scan(encoder, function)
     if encoder.trusted:
-        encoder.attempt(scan.Scan(encoder, function).run)
+        encoder.attempt(scanned.run)
         _named_globals(encoder, function, used)
+        _installed(encoder, scanned)
         return
     written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
     if written:
@@ -129,8 +130,9 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
             Code.CARRIES_STATE,
             f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
         )
-    scan.Scan(encoder, function).run()
+    scanned.run()
     _named_globals(encoder, function, used)
+    _installed(encoder, scanned)
 
 
 def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecode.References) -> None:
@@ -148,7 +150,7 @@ def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecod
             encoder.path.pop()
         elif name in builtins:
             encoder.text("builtin", name)
-            if not scan.covers(builtins[name]):
+            if not lookup.covers(builtins[name]):
                 encoder.value(builtins[name])
         else:
             encoder.emit("unbound")
@@ -160,22 +162,22 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
     """A value that code names. Of a user's module, only the attributes that the code can take count."""
     if isinstance(value, type):
         encoder.constructed.update(map(id, value.__mro__))
-    if scan.covers(value):
+    if lookup.covers(value):
         # What the code does with it was judged by itself.
         encoder.text("judged", name)
     elif not isinstance(value, types.ModuleType):
         encoder.value(value)
     elif (owner := packages.owner(value.__name__)) is not None:
         encoder.named(owner, value.__name__, "")
-        _patched(encoder, value, used)
     elif name in used.bare:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"uses the module {value.__name__} as a value; name the attributes instead"
         )
-    elif id(value) in encoder.open:
+    elif (id(value), id(used)) in encoder.open:
+        # Reached again by the same code; other code may take other attributes.
         encoder.emit("inside", value.__name__.encode())
     else:
-        encoder.open[id(value)] = len(encoder.open)
+        encoder.open[id(value), id(used)] = len(encoder.open)
         encoder.emit("module")
         for attribute in sorted((used.names | {"__getattr__"}) & vars(value).keys()):
             encoder.text("attribute", attribute)
@@ -186,19 +188,17 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
             if known == len(encoder.leaves) and not isinstance(inner, types.ModuleType):
                 encoder.leaf(start, inner)
             encoder.path.pop()
-        del encoder.open[id(value)]
+        del encoder.open[id(value), id(used)]
 
 
-def _patched(encoder: Encoder, module: types.ModuleType, used: bytecode.References) -> None:
-    """Functions of the user's own that stand in an installed module: the version does not know them."""
-    for attribute in sorted(used.names & vars(module).keys()):
-        value = vars(module)[attribute]
-        if (
-            type(value) is types.FunctionType
-            and packages.owner(value.__globals__.get("__name__", "")) is None
-        ):
-            encoder.text("patched", attribute)
-            encoder.member(f".{attribute}", value)
+def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
+    """What code takes from installed modules and the version does not tell, as it can be set."""
+    for name, value in sorted(scanned.taken.items()):
+        if isinstance(value, type) and not patches.is_own(value):
+            patches.write(encoder, value)
+        elif patches.counts(value):
+            encoder.text("set", name)
+            encoder.member(f" -> {name}", value, "global")
 
 
 def _imported(
@@ -218,6 +218,10 @@ def _imported(
         return
     try:
         module = importlib.import_module(full)
+    except ModuleNotFoundError:
+        # Code says itself what it does then; once the module is there, the import is another one.
+        encoder.emit("absent")
+        return
     except Exception as error:
         raise encoder.refuse(Code.IMPORT, f"imports {full}, which fails: {error}") from None
     if not names:
@@ -230,78 +234,10 @@ def _imported(
     for each in names:
         encoder.text("from", each)
         if each not in vars(module):
-            raise encoder.refuse(Code.IMPORT, f"imports {each} from {full}, where it is not")
+            # A module of the package that nothing has imported yet, or nothing.
+            _imported(encoder, namespace, (f"{full}.{each}", 0, ()), used)
+            continue
         _reached(encoder, vars(module)[each], each, used)
-
-
-def _class(encoder: Encoder, cls: type) -> None:
-    module, qualname = cls.__module__, cls.__qualname__
-    owner = packages.owner(module) if isinstance(module, str) else None
-    if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
-        encoder.named(owner, module, qualname)
-        return
-    encoder.number(cls)
-    encoder.text("class", qualname)
-    encoder.member(".__class__", type(cls))
-    encoder.member(".__bases__", cls.__bases__)
-    try:
-        annotations = inspect.get_annotations(cls)
-    except Exception as error:
-        raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
-    encoder.member(".__annotations__", annotations)
-    if encoder.path[-1] != ".__class__" and ".__bases__" not in encoder.path[-2:]:
-        encoder.constructed.update(map(id, cls.__mro__))
-    for name, value in sorted(vars(cls).items()):
-        if name not in CLASS_SKIPPED:
-            encoder.text("attribute", name)
-            _attribute(encoder, cls, name, value)
-
-
-def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
-    """An entry of a class. A method that must be refused counts only if something calls it."""
-    function = (
-        getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
-    )
-    if type(function) is not types.FunctionType:
-        encoder.member(f".{name}", value)
-        return
-    names = set(encoder.names)
-    refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
-    if refused is not None:
-        encoder.names = names
-        encoder.emit("uncalled")
-        _code(encoder, function.__code__)
-        encoder.pending.append(Pending(cls, name, refused))
-
-
-#: Methods that nothing calls while items are computed, unless code makes or copies instances.
-_MAKING = frozenset({"__init__", "__new__", "__post_init__"})
-_IDLE = words(
-    "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ "
-    "__deepcopy__ "
-    "__init_subclass__ __sizeof__ __dir__"
-)
-
-
-def settle(encoder: Encoder) -> None:
-    """Raises the refusal of the first method that something calls, as far as names tell."""
-    for each in encoder.pending:
-        if _is_called(encoder, each):
-            raise each.refused
-
-
-def _is_called(encoder: Encoder, each: Pending) -> bool:
-    if each.name in _MAKING:
-        return id(each.cls) in encoder.constructed
-    if each.name in _IDLE:
-        return each.name in encoder.names
-    if each.name.startswith("__") and each.name.endswith("__"):
-        return True
-    inherited = any(
-        each.name in vars(base) and base is not object and packages.owner(base.__module__) is not None
-        for base in each.cls.__mro__[1:]
-    )
-    return inherited or encoder.computed or each.name in encoder.names
 
 
 def _method(encoder: Encoder, method: types.MethodType) -> None:
@@ -313,7 +249,7 @@ def _method(encoder: Encoder, method: types.MethodType) -> None:
 
 def _builtin(encoder: Encoder, function: types.BuiltinFunctionType) -> None:
     bound = function.__self__
-    if scan.covers(function) and not encoder.trusted:
+    if lookup.covers(function) and not encoder.trusted:
         raise encoder.refuse(
             Code.RANDOM, f"is {function.__name__}, which is no function of its arguments alone"
         )
@@ -335,16 +271,17 @@ def _descriptor(encoder: Encoder, value: Any) -> None:
     encoder.member(".__objclass__", value.__objclass__)
 
 
+def _lru(encoder: Encoder, function: Any) -> None:
+    encoder.memos.append(function)
+    encoder.emit("lru_cache", str(function.cache_parameters()["typed"]).encode())
+    _attributes(encoder, function, "cache_parameters", *functools.WRAPPER_ASSIGNMENTS)
+
+
 def _partial(encoder: Encoder, value: functools.partial[Any]) -> None:
     encoder.emit("partial")
     encoder.member(".func", value.func)
     encoder.member(".args", value.args)
     encoder.member(".keywords", value.keywords)
-
-
-def _memo(encoder: Encoder, value: Any) -> None:
-    encoder.memos.append(value)
-    _parts("lru_cache", "__wrapped__")(encoder, value)
 
 
 def _parts(tag: str, *names: str) -> Callable[[Encoder, Any], None]:
@@ -362,8 +299,8 @@ def _module(encoder: Encoder, module: types.ModuleType) -> None:
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"is the module {module.__name__}: what is used of it is unseen"
         )
-    if scan.is_listed(module.__name__) and not encoder.trusted:
-        raise scan.as_value(encoder, module.__name__)
+    if lookup.is_listed(module.__name__) and not encoder.trusted:
+        raise lookup.as_value(encoder, module.__name__)
     encoder.named(owner, module.__name__, "")
 
 
@@ -376,7 +313,7 @@ CODE_HANDLERS: dict[type, Handler] = {
     range: _parts("range", "start", "stop", "step"),
     slice: _parts("slice", "start", "stop", "step"),
     types.FunctionType: _function,
-    types.CodeType: _code,
+    types.CodeType: write_code,
     types.CellType: _cell,
     types.MethodType: _method,
     types.BuiltinFunctionType: _builtin,
@@ -394,7 +331,9 @@ CODE_HANDLERS: dict[type, Handler] = {
     functools.cached_property: _parts("cached property", "func", "attrname"),
     classmethod: _parts("classmethod", "__func__"),
     staticmethod: _parts("staticmethod", "__func__"),
-    type(functools.lru_cache(abs)): _memo,
+    type(functools.lru_cache(abs)): _lru,
+    typing.NewType: _parts("new type", "__name__", "__supertype__"),
+    struct.Struct: _parts("struct", "format"),
     re.Pattern: _parts("pattern", "pattern", "flags"),
 }
-CODE_FAMILIES: dict[type, Handler] = {type: _class, types.ModuleType: _module}
+CODE_FAMILIES: dict[type, Handler] = {types.ModuleType: _module}

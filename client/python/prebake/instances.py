@@ -74,7 +74,8 @@ def _encode(encoder: Encoder, value: Any) -> None:
             Code.OPAQUE, f"is a {cls.__qualname__}: what it yields depends on what was taken before"
         )
     if isinstance(value, enum.Enum):
-        encoder.text("enum", value.name)
+        # Bits that no member stands for have no name.
+        encoder.text("enum", value.name or "")
         encoder.member(".__class__", cls)
         encoder.member(".value", value._value_)
     elif isinstance(value, PurePath):

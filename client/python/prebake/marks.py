@@ -70,8 +70,14 @@ def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     """Marks a function, class or transform as depending on nothing but its arguments and what it holds.
 
     It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by
-    how much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
+    how much its floating-point numbers may differ when it is computed again to verify a hit (accelerators),
+    as a share of the largest magnitude in their array; None asks for equal bits. Raises `ValueError` if it
+    is no number from 0 to 1.
     """
+    if tolerance is not None:
+        tolerance = float(tolerance)
+        if not 0 <= tolerance <= 1:
+            raise ValueError(f"a tolerance is a number from 0 to 1, not {tolerance}")
     if function is None:
         return functools.partial(pure, tolerance=tolerance)
     if isinstance(function, (types.FunctionType, type)):
@@ -101,12 +107,21 @@ def is_pure(value: Any) -> bool:
     return PURE in getattr(marked, "__dict__", {})
 
 
-def tolerance(value: Any) -> float | None:
-    """By how much a recomputed value may differ; None for not at all."""
+def tolerance(value: Any, depth: int = DEPTH_MAX) -> float | None:
+    """By how much a recomputed value may differ; None for not at all. Of a container, the most of any."""
+    if not depth:
+        return None
     if type(value) is Pure:
         return value.tolerance
+    if isinstance(value, functools.partial):
+        return tolerance(value.func, depth - 1)
+    if isinstance(value, types.MethodType):
+        return tolerance(value.__func__, depth - 1)
+    if type(value) in (list, tuple) or _is_container(type(value)):
+        members = value if type(value) in (list, tuple) else _members(value)
+        return max(filter(None, (tolerance(each, depth - 1) for each in members)), default=None)
     marked = value if type(value) is types.FunctionType else type(value)
-    found = vars(marked).get(PURE)
+    found = getattr(marked, "__dict__", {}).get(PURE)
     return found if isinstance(found, float) else None
 
 

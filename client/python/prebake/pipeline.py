@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, marks, remote, snapshot, tripwire
+from prebake import _job, graph, marks, remote, snapshot, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
@@ -18,6 +19,7 @@ from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.source import Source, Step
 from prebake.verdict import reading, verdict
+from prebake.verify import Verifier, difference
 from prebake.watched import SETTLED_NS
 
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
@@ -85,6 +87,7 @@ class Pipeline:
             spent=self._spent,
             prepare=self._prepare,
             approve=self._approve,
+            verifier=Verifier(self._anew, self._tolerance, self._blamed),
         )
         self._middle = Middle(
             count,
@@ -450,6 +453,44 @@ class Pipeline:
             for fill in (self.fill, self._middle.fill):
                 fill.set_reads(i, paths)
 
+    # How a hit is verified.
+
+    def _anew(self, i: int) -> Any:
+        """Item i from nothing that is cached, of the middle cut neither."""
+        return self._run(self.source.load(i), 0, self.cut)
+
+    def _tolerance(self, cut: int | None = None) -> float | None:
+        """By how much numbers may differ after so many steps: what one may change, later ones take over."""
+        steps = self._shared() if cut is None else self.steps[:cut]
+        return max(filter(None, map(marks.tolerance, [*self.source.shared(), *steps])), default=None)
+
+    def _blamed(self, i: int) -> tuple[Any, str]:
+        """The items of the subgraph after which item i is not the same twice, or not what is stored."""
+        first, second = self._stages(i), self._stages(i)
+        stored = {cut: first[cut] for cut in first.keys() & second.keys()}
+        more = " between two runs"
+        found = [cut for cut in sorted(stored) if difference(stored[cut], second[cut], self._tolerance(cut))]
+        if not found:
+            more = ", though two runs agree: something it depends on changed unseen"
+            cut = self._middle.cut
+            value = self._middle.fill.stored(i) if cut in first else None
+            if value is not None and difference(_copied(value), first[cut], self._tolerance(cut)):
+                found = [cut]
+        connection = _job.connection()
+        if connection is None or not found or found[0] == self.cut:
+            return None, more
+        return self._open_at(connection.job, found[0]), more
+
+    def _stages(self, i: int) -> dict[int, values.Encoded]:
+        """Item i after each of the steps, by how many they are, as far as that can be stored."""
+        stages, value = {}, self.source.load(i)
+        for cut in range(self.cut + 1):
+            value = self.source.apply(value, self.steps[cut - 1]) if cut else value
+            if cut >= self.source.floor:
+                with contextlib.suppress(Refused):
+                    stages[cut] = _copied(value)
+        return stages
+
     # How an item is made.
 
     def _prepare(self, indices: Sequence[int]) -> None:
@@ -542,6 +583,12 @@ class Pipeline:
                 return False
         self._middle.store_first(i, items.leased(i))
         return True
+
+
+def _copied(value: Any) -> values.Encoded:
+    """A value as an element, copied: later steps may work in place."""
+    layout, parts = values.encode(value)
+    return values.Encoded(layout, [bytes(part) for part in parts])
 
 
 def _working_folder() -> str:

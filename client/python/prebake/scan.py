@@ -8,7 +8,6 @@ in the code.
 from __future__ import annotations
 
 import builtins
-import functools
 import os
 import sys
 import types
@@ -16,9 +15,10 @@ from collections import deque
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from prebake import bytecode, calls, packages, symbols
+from prebake import bytecode, calls, packages, stack, symbols
 from prebake.errors import Code, Refused
-from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
+from prebake.symbols import UNKNOWN, Attribute, Call, Const, Made, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
@@ -46,10 +46,12 @@ class Scan:
         self.encoder = encoder
         self.function = function
         self.name = function.__code__.co_name
-        self.symbols = symbols.of(function.__code__)
+        self.symbols = stack.of(function.__code__)
         self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
         # A method's own object; what it is asked is in the class.
         holder = function.__qualname__.rpartition(".")[0]
+        #: What it takes from installed modules, by dotted name.
+        self.taken: dict[str, Any] = {}
         self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
 
     def run(self) -> None:
@@ -107,8 +109,12 @@ class Scan:
         while rest and isinstance(value, types.ModuleType):
             after = vars(value).get(rest[0], _ABSENT)
             installed = packages.owner(value.__name__) is not None
+            if rest[0] == "__dict__":
+                raise self._refuse(Code.DYNAMIC, f"{value.__name__}.__dict__")
             if after is _ABSENT:
                 break
+            if installed and not covers(after):
+                self.taken[f"{value.__name__}.{rest[0]}"] = after
             known = f"{public(value.__name__)}.{rest[0]}" if installed else ""
             value, rest = after, rest[1:]
         return value, rest, known
@@ -118,7 +124,7 @@ class Scan:
         value, rest, known = self._way(name)
         if value is _ABSENT:
             return ".".join(name.path) if name.kind == "import" else ""
-        own = _dotted(value) if isinstance(value, types.ModuleType) or not known else known
+        own = dotted_of(value) if isinstance(value, types.ModuleType) or not known else known
         return ".".join((own, *rest)) if own else ""
 
     # -- calls
@@ -141,15 +147,24 @@ class Scan:
             if call.args == ():
                 raise self._refuse(Code.DYNAMIC, dotted)
             return
-        if dotted == "builtins.getattr" and not (_is_constant(call.args, 1)):
-            self.encoder.computed = True
+        if dotted in calls.NOW and any(
+            isinstance(each, Const) and each.value in calls.NOWS for each in call.args or ()
+        ):
+            raise self._refuse(Code.CLOCK, f"{dotted}('now')")
+        if dotted == "builtins.getattr":
+            if _is_constant(call.args, 1):
+                self.encoder.names.add(str(call.args[1].value))  # type: ignore[index, attr-defined]
+            else:
+                self.encoder.computed = True
         self._mutates(callee, call)
         self._judge(dotted, call)
-        named = dotted in calls.READERS and self._reads(call)
+        named = dotted in calls.READERS and bool(call.args) and self._reads(call.args[0], call, 1)
         self.encoder.opens |= dotted in calls.READERS and not named
         if dotted in calls.COMPILED_READERS and not named:
             self.encoder.unheard.add(dotted)
         value, rest = self._walk(callee)
+        if isinstance(value, PurePath) and len(rest) == 1 and rest[0] in calls.READING_METHODS:
+            self._reads(Const(value), call, 0)
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
             # A method of an installed object; the user's own classes are judged by their code.
             self._method_named(rest[0], call, seeded=False)
@@ -190,15 +205,16 @@ class Scan:
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
+        if name == "__hash__" and self.name != "__hash__":
+            raise self._refuse(Code.UNSTABLE, "__hash__()")
         own = isinstance(of, Parameter) and (of.name,) == self.own
         if name == "pop" and self._is_set(of):
             raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
         if name == "glob" and not self._is_sorted(call):
             raise self._refuse(Code.UNDECLARED, "glob()", "sort what it lists")
         self._method_named(name, call, seeded=own or self._from_seeded(of))
-        path = name in ("read_text", "read_bytes", "open") and isinstance(of, Call)
-        if path and isinstance(of.callee, Name) and self._canonical(of.callee) in calls.READERS:
-            self._reads(of)
+        if name in calls.READING_METHODS:
+            self._reads(of, call, 0)
 
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
@@ -269,11 +285,16 @@ class Scan:
         if isinstance(callee, Name):
             name = callee.path[-1]
             if name in calls.ORDERLESS:
-                return True
+                return not self._ties(call)
             return name in calls.PASSING and (call.sorted or self._is_sorted(call, steps - 1))
         if isinstance(callee, symbols.Code):
             return callee.code.co_name == "<setcomp>" or call.sorted or self._is_sorted(call, steps - 1)
         return False
+
+    def _ties(self, call: Call) -> bool:
+        """Whether unequal members may have one key: they stay in the order in which they came."""
+        key = call.keywords.get("key")
+        return isinstance(key, Name) and self._canonical(key) in calls.TYING
 
     # -- what else is done with names
 
@@ -316,7 +337,7 @@ class Scan:
         callee = call.callee
         if isinstance(callee, (Name, Attribute)):
             name = callee.path[-1] if isinstance(callee, Name) else callee.name
-            if name not in calls.ORDERED:
+            if name not in calls.ORDERED and not (name in calls.ORDERLESS and self._ties(call)):
                 return
         else:
             return
@@ -330,6 +351,8 @@ class Scan:
             raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
 
     def _is_set(self, symbol: Symbol) -> bool:
+        if isinstance(symbol, Made) and symbol.operands:
+            return any(map(self._is_set, symbol.operands))
         if isinstance(symbol, Const):
             return isinstance(symbol.value, frozenset) and hashes_vary(symbol.value)
         if isinstance(symbol, Name):
@@ -339,7 +362,13 @@ class Scan:
             callee = symbol.callee
             if isinstance(callee, symbols.Code):
                 return callee.code.co_name == "<setcomp>"
-            return isinstance(callee, Name) and self._walk(callee)[0] in (set, frozenset)
+            if isinstance(callee, Attribute):
+                return callee.name in calls.SET_METHODS and self._is_set(callee.of)
+            if not isinstance(callee, Name) or self._walk(callee)[0] not in (set, frozenset):
+                return False
+            given = symbol.args[0] if symbol.args else UNKNOWN
+            listed = isinstance(given, Const) and isinstance(given.value, (str, bytes, tuple, frozenset))
+            return not listed or hashes_vary(given.value)  # type: ignore[attr-defined]
         return False
 
     # -- what is added to the identity
@@ -353,55 +382,37 @@ class Scan:
             raise self._refuse(Code.ENVIRONMENT, ".".join(container.path))
         self.encoder.variable(name)
 
-    def _reads(self, call: Call) -> bool:
-        """Has the file's content count that a call reads; whether its name is written in the code."""
-        path: Any = None
-        if call.args:
-            first = call.args[0]
-            path = first.value if isinstance(first, Const) else None
-            if isinstance(first, Name):
-                value, rest = self._walk(first)
-                path = value if not rest else None
-        mode = call.args[1] if call.args and len(call.args) > 1 else call.keywords.get("mode", Const("r"))
+    def _reads(self, named: Symbol, call: Call, place: int) -> bool:
+        """Has the file's content count that a call opens; whether its name is certain. Its mode is an
+        argument at a place."""
+        path = self._path(named)
+        given = call.args[place] if call.args and len(call.args) > place else None
+        mode = given or call.keywords.get("mode", Const("r"))
         writes = isinstance(mode, Const) and isinstance(mode.value, str) and set(mode.value) & set("wax+")
-        if isinstance(path, (str, PurePath)) and not writes:
-            self.encoder.file(os.fspath(path))
-            return True
-        return False
+        if path is None or writes:
+            return False
+        self.encoder.file(path)
+        return True
+
+    def _path(self, symbol: Symbol) -> str | None:
+        """The path that a symbol certainly is: written in the code, a global's value, or joined from such."""
+        value: Any = symbol.value if isinstance(symbol, Const) else None
+        if isinstance(symbol, Name):
+            found, rest = self._walk(symbol)
+            value = found if not rest else None
+        elif isinstance(symbol, Made) and symbol.display == "/":
+            return self._joined(symbol.operands)
+        elif isinstance(symbol, Call) and isinstance(symbol.callee, Name) and symbol.args:
+            dotted = self._canonical(symbol.callee)
+            return self._joined(symbol.args) if dotted in calls.JOINING else None
+        return os.fspath(value) if isinstance(value, (str, PurePath)) else None
+
+    def _joined(self, parts: tuple[Symbol, ...]) -> str | None:
+        paths = [self._path(each) for each in parts]
+        return None if None in paths else os.path.join(*paths)  # type: ignore[arg-type]
 
 
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
-
-
-def verdict_of(dotted: str) -> Code | str | None:
-    """What the table says of a dotted name: its longest entry."""
-    while dotted:
-        found = calls.CALLS.get(dotted)
-        if found is not None:
-            return found
-        dotted = dotted.rpartition(".")[0]
-    return None
-
-
-@functools.cache
-def is_listed(module: str) -> bool:
-    """Whether the table names anything in a module, so that it matters what is used of it."""
-    return any(
-        isinstance(v, Code) or v == calls.SEEDED for name, v in calls.CALLS.items() if _is_in(name, module)
-    )
-
-
-def _is_in(name: str, module: str) -> bool:
-    return name == module or name.startswith(f"{module}.")
-
-
-def as_value(encoder: Encoder, module: str) -> Refused:
-    """Why a module must not be passed around."""
-    verdict = verdict_of(module)
-    return encoder.refuse(
-        verdict if isinstance(verdict, Code) else Code.MODULE_AS_VALUE,
-        f"uses the module {module} as a value: what is used of it is unseen; name the attributes instead",
-    )
 
 
 def hashes_vary(members: Any) -> bool:
@@ -415,50 +426,3 @@ def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:
 
 def _is_number(symbol: Symbol) -> bool:
     return isinstance(symbol, Const) and type(symbol.value) in (int, float)
-
-
-#: C modules of Python, and parts of packages, by the name that people import.
-_HOMES = {"posix": "os", "_datetime": "datetime", "_io": "io", "_random": "random"}
-#: Modules whose functions do not say where they are from.
-_SILENT = ("torch", "torch.nn.functional")
-
-
-def covers(value: Any) -> bool:
-    """Whether all that code does with a value that it names is judged here, so that the value itself says
-    nothing.
-    """
-    return value is os.environ or isinstance(verdict_of(_dotted(value)), Code)
-
-
-def _dotted(value: Any) -> str:
-    """The name in the table of something installed; empty for the user's own, and for values."""
-    if isinstance(value, types.ModuleType):
-        return value.__name__ if packages.owner(value.__name__) is not None else ""
-    if value is os.environ:
-        return "os.environ"
-    for name in ("modules", "argv", "path", "stdin"):
-        if value is getattr(sys, name):
-            return f"sys.{name}"
-    if not callable(value):
-        return ""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str):
-        return ""
-    for home in _SILENT:
-        space = sys.modules.get(home)
-        if space is not None and vars(space).get(name.rpartition(".")[2], _ABSENT) is value:
-            return f"{home}.{name.rpartition('.')[2]}"
-    module = getattr(value, "__module__", None)
-    if not isinstance(module, str):
-        bound = getattr(value, "__self__", None)
-        module = bound.__name__ if isinstance(bound, types.ModuleType) else None
-    if not isinstance(module, str) or packages.owner(module) is None:
-        return ""
-    return (
-        "builtins.open" if (module, name) in (("io", "open"), ("_io", "open")) else f"{public(module)}.{name}"
-    )
-
-
-def public(module: str) -> str:
-    """The module that people import a thing from, of the one that says to hold it."""
-    return "numpy.random" if module.startswith("numpy.random.") else _HOMES.get(module, module)

@@ -19,6 +19,7 @@ from prebake.discovery import Stat, followed
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.reads import Record, Recorder
+from prebake.verify import Verifier
 
 #: Lists on the way to a value. Each file may name the next, but one that goes on so is no input of one value.
 CHAIN_MAX = 8
@@ -73,6 +74,7 @@ class Watched:
         unchanged: Callable[[bool], bool] = lambda closely: True,
         recorder: Callable[[], Recorder] = Recorder,
         extensible: bool = True,
+        tolerance: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._open_items = open_items
         self._extensible = extensible
@@ -95,6 +97,7 @@ class Watched:
             unchanged,
             culprit=culprit,
             approve=self._approve_first,
+            verifier=Verifier(lambda i: self._anew(self.fill, i), tolerance),
         )
         self._further = Fill(
             lambda job: open_items(job, self._found),
@@ -104,6 +107,7 @@ class Watched:
             culprit=culprit,
             spent=self._spent,
             approve=self._approve,
+            verifier=Verifier(lambda i: self._anew(self._further, i), tolerance),
         )
 
     def many(self, indices: Sequence[int], ahead: Ahead) -> list[Any]:
@@ -185,6 +189,11 @@ class Watched:
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         known = self._known(i) if fill is self._further else ()
         return Made(value, record, known, under, cpu, max(0, wall - cpu))
+
+    def _anew(self, fill: Fill, i: int) -> Held:
+        """What a hit is when it is computed again. A list of names is not: it only says where to look on."""
+        held = fill.stored(i)
+        return held if held is not None and held[0] is not None else (None, self._value(i))
 
     def _first(self, i: int) -> Held:
         made = self._made[i] = self._run(self.fill, i)

@@ -158,6 +158,31 @@ impl Items {
         py.detach(|| self.0.looked_at())
     }
 
+    /// What item i is made from, looked at now: fingerprint, and stats of its files; None if that cannot be told.
+    fn input(&self, py: Python<'_>, i: usize) -> PyResult<Option<(Cow<'static, [u8]>, Vec<Stat>)>> {
+        let input = py.detach(|| self.0.input(i)).map_err(raise)?;
+        Ok(input.map(|(fingerprint, stats)| {
+            let stats = stats.into_iter().map(tuple).collect();
+            (fingerprint.0.to_vec().into(), stats)
+        }))
+    }
+
+    /// The element of item i and its layout, without counting it as served.
+    fn stored(&self, py: Python<'_>, i: usize) -> PyResult<Option<(View, String)>> {
+        let found = py.detach(|| self.0.stored(i)).map_err(raise)?;
+        Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
+    }
+
+    /// Counts a hit that was computed again and is the same.
+    fn verified(&self, py: Python<'_>, cpu_ns: u64) {
+        py.detach(|| self.0.verified(cpu_ns));
+    }
+
+    /// Has the subgraph quarantined, because item i is not the same when computed again; what `plan` says of it from now on.
+    fn mismatch(&self, py: Python<'_>, i: usize, reason: &str, cpu_ns: u64) -> PyResult<String> {
+        py.detach(|| self.0.mismatch(i, reason, cpu_ns)).map_err(raise)
+    }
+
     /// What was counted in this process.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = py.detach(|| self.0.stats());
@@ -166,6 +191,7 @@ impl Items {
         dict.set_item("reused", stats.reused)?;
         dict.set_item("followed", stats.followed)?;
         dict.set_item("bypassed", stats.bypassed)?;
+        dict.set_item("verified", stats.verified)?;
         dict.set_item("bytes_ram", stats.bytes_ram)?;
         dict.set_item("bytes_ssd", stats.bytes_ssd)?;
         Ok(dict)

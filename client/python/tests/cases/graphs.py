@@ -7,11 +7,16 @@ where they are named.
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import hashlib
 import json
 import os
+import re
 from typing import Any
+
+from prebake import calls, classes, packages
+from prebake.errors import Code
 
 Json = dict[str, Any]
 
@@ -32,12 +37,22 @@ READERS = (
     "tfrecord",
     "record_io",
 )
-#: Operators that draw random numbers unless a seed fixes them.
-RANDOM = ("random", "shuffle", "sample", "jitter", "mixup", "cutmix", "augment", "dropout", "noise", "dither")
-#: Operators that hold code that nothing in the graph tells of.
-OPAQUE = ("py_func", "pyfunc", "numpy_function", "lambda", "generator", "udf", "python", "external")
-#: Operators that read the clock or name something anew each time.
-CLOCK = ("timestamp", "now", "uuid", "time")
+#: Operators that hold code, which only a digest of it tells of.
+OPAQUE = (
+    "py_func", "pyfunc", "numpy_function", "lambda", "generator", "udf", "python", "external", "callable",
+)  # fmt: skip
+#: Parameters that tell what such code is, or what something outside holds.
+TELLING = words(
+    "code source fn digest body sha sha256 checksum etag version snapshot commit revision code_digest"
+)
+#: Parameters of a source that say where its files lie.
+WHERE = words("files file path paths root dir folder glob pattern filenames file_pattern")
+#: What the calls table says of clocks, by bare name: `now`, `timestamp`, `uuid4`.
+CLOCK = frozenset(
+    name.rpartition(".")[2].rstrip("0123456789")
+    for name, verdict in calls.CALLS.items()
+    if verdict is Code.CLOCK
+)
 #: Operators that only choose items or their order: an item's own result is the same without them.
 CHOOSING = ("shard", "shuffle", "take", "skip", "repeat", "subset", "sample")
 #: Operators that keep something from one item to the next: they have no result for one file.
@@ -47,7 +62,7 @@ EXACT = (
     *READERS, *CHOOSING, *GATHERING, "tokenize", "const", "filter", "parse", "identity", "prefetch",
 )  # fmt: skip
 #: Libraries that only look after the work; no operator's result depends on them.
-BYSTANDERS = words(
+BYSTANDERS = packages.BYSTANDERS | words(
     "black ruff flake8 mypy pytest pylint isort tqdm rich wandb mlflow tensorboard matplotlib seaborn "
     "ipython "
     "jupyter notebook pre-commit sphinx coverage tox nox"
@@ -76,29 +91,6 @@ TEXT = ("tokenize", "token", "text", "bpe", "lower", "vocab")
 AUDIO = ("resample", "mel", "mfcc", "spectrogram", "audio", "wav", "flac")
 #: Of the surroundings themselves, what every operator's result may depend on.
 RUNTIME = frozenset({"python", "platform", "os", "cuda", "driver", "libc"})
-#: Other words for what `fingerprint/src/rules.rs` leaves out, and what is only said about an operator.
-WORKERS = (
-    "num_proc",
-    "num_threads",
-    "threads",
-    "workers",
-    "max_workers",
-    "n_jobs",
-    "num_workers",
-    "num_parallel_calls",
-)
-REMARKS = (
-    "name",
-    "label",
-    "desc",
-    "description",
-    "progress",
-    "verbose",
-    "log_level",
-    "writer_batch_size",
-    "comment",
-)
-PREFETCHED = ("buffer", "size", "count", "depth", "n")
 
 
 class Refused(Exception):
@@ -159,19 +151,31 @@ def _upstream(nodes: Json, output: str) -> set[str]:
     return found
 
 
-def _is(node: Json, words: tuple[str, ...]) -> bool:
-    return any(word in node["op"].lower() for word in words)
+def _parts(name: str) -> list[str]:
+    """The words of an operator's name, however it is written: `random_crop`, `RandomCrop`."""
+    return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
+
+
+def _is(node: Json, words: tuple[str, ...] | frozenset[str]) -> bool:
+    """Whether an operator's name is made of one of some words: `resample` does not sample."""
+    parts = _parts(node["op"])
+    whole = "_".join(parts)
+    return any(
+        f"_{whole}".find(f"_{word}") >= 0 or any(part.startswith(word) for part in parts) for word in words
+    )
+
+
+def _draws(node: Json) -> bool:
+    """Whether an operator draws random numbers, as the shim judges classes, and methods, by their names."""
+    parts = _parts(node["op"])
+    if "stateless" in parts:
+        return False
+    camel = "".join(part.capitalize() for part in parts)
+    return any(word in camel for word in classes.WORDS) or bool(calls.SEEDABLE_METHODS & set(parts))
 
 
 def _operator(name: str, node: Json, side: Json, only: str | None) -> Json:
     attributes, environment, files = dict(node["attrs"]), side.get("env", {}), side.get("files", {})
-    if _is_plain(node):
-        for word in (*WORKERS, *REMARKS):
-            attributes.pop(word, None)
-        if node["op"] == "prefetch":
-            for word in PREFETCHED:
-                if word in attributes:
-                    attributes["buffer_size"] = attributes.pop(word)
     version = attributes.pop("version", "")
     if not isinstance(version, str):
         attributes["version"], version = version, ""
@@ -181,7 +185,7 @@ def _operator(name: str, node: Json, side: Json, only: str | None) -> Json:
     surroundings = _surroundings(node, attributes, environment)
     operator: Json = {"id": name, "name": node["op"], "version": version, "determinism": determinism}
     if not node["in"]:
-        content = [attributes, surroundings, _items(attributes, files, only)]
+        content = [attributes, surroundings, _items(node, attributes, files, only)]
         operator["source"] = {"snapshot": hashlib.sha256(_canonical(content)).hexdigest()}
     else:
         known = {key: _resolved(value, environment, files) for key, value in attributes.items()}
@@ -191,26 +195,33 @@ def _operator(name: str, node: Json, side: Json, only: str | None) -> Json:
     return operator | {"after": list(node.get("ctl", []))}
 
 
-def _is_plain(node: Json) -> bool:
-    """Whether an operator's attributes mean what their names say: it holds no code, and draws nothing."""
-    return not _is(node, OPAQUE) and not _is(node, RANDOM)
-
-
 def _determinism(node: Json, attributes: Json, environment: Json) -> Json:
-    if _is(node, OPAQUE) and not any(key in attributes for key in ("code", "source", "fn", "digest", "body")):
+    if _is(node, OPAQUE) and not TELLING & attributes.keys():
         return {"unknown": "code that nothing tells of"}
-    if node["op"].lower() in CLOCK:
+    bare = "_".join(part for part in _parts(node["op"]) if part not in ("get", "current", "read"))
+    if bare.rstrip("0123456789") in CLOCK:
         return {"unknown": "reads the clock"}
     if attributes.get("deterministic") is False or attributes.get("ordered") is False:
         return {"unknown": "in no fixed order"}
-    if _is(node, RANDOM) and "stateless" not in node["op"]:
-        seed = attributes.get("seed")
-        if isinstance(seed, str):
-            seed = environment.get(seed.removeprefix("env."))
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            return {"random": True}
-        return {"seeded": str(seed)}
+    if _draws(node):
+        seeds = [_seed(attributes[key], environment) for key in sorted(calls.SEEDS & attributes.keys())]
+        known = [seed for seed in seeds if seed is not None]
+        return {"seeded": str(known[0])} if known else {"random": True}
     return {"deterministic": True}
+
+
+def _seed(value: Any, environment: Json) -> int | None:
+    """A seed that is certain; one of several numbers, as stateless generators take, counts as one."""
+    if isinstance(value, str):
+        value = environment.get(value.removeprefix("env."))
+    if isinstance(value, list) and value:
+        digest = hashlib.sha256(_canonical(value)).digest()
+        return (
+            int.from_bytes(digest[:7])
+            if all(_seed(each, environment) is not None for each in value)
+            else None
+        )
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _surroundings(node: Json, attributes: Json, environment: Json) -> Json:
@@ -242,9 +253,10 @@ def _depends(node: Json, library: str) -> bool:
     return True
 
 
-def _items(attributes: Json, files: Json, only: str | None) -> list[list[str]]:
+def _items(node: Json, attributes: Json, files: Json, only: str | None) -> list[list[str]]:
     """A source's files in order: path below their common folder, and content."""
     named: list[str] = []
+    told = TELLING & node["attrs"].keys()
     for value in attributes.values():
         for text in value if isinstance(value, list) else [value]:
             if not isinstance(text, str):
@@ -256,7 +268,7 @@ def _items(attributes: Json, files: Json, only: str | None) -> list[list[str]]:
                 named += sorted(file for file in files if fnmatch.fnmatch(file, text))
             elif any(file.startswith(below) for file in files):
                 named += sorted(file for file in files if file.startswith(below))
-            elif text == attributes.get("path") or text in (attributes.get("files") or []):
+            elif not told and ("://" in text or text in _paths(attributes)):
                 raise Refused(f"nothing tells what {text} holds")
     folder = os.path.commonpath([os.path.dirname(name) for name in named]) if named else ""
     items = []
@@ -266,17 +278,19 @@ def _items(attributes: Json, files: Json, only: str | None) -> list[list[str]]:
             raise Refused(f"nothing tells what {name} holds")
         if only in (None, name, os.path.relpath(name, folder or ".")):
             items.append([os.path.relpath(name, folder or "."), sha])
-    for key in [
-        key
-        for key in attributes
-        if key in ("files", "file", "path", "paths", "root", "dir", "glob", "pattern")
-    ]:
+    for key in WHERE & attributes.keys():
         # Where the files lie is no part of what they are.
         if items:
             attributes.pop(key)
     if only is not None and not items:
         raise Refused(f"{only} is no file of this source")
     return items
+
+
+def _paths(attributes: Json) -> list[Any]:
+    """What a source says that it reads."""
+    named = [attributes[key] for key in WHERE & attributes.keys()]
+    return [text for each in named for text in (each if isinstance(each, list) else [each])]
 
 
 def _resolved(value: Any, environment: Json, files: Json) -> Any:
@@ -308,6 +322,9 @@ def _value(value: Any) -> Json:
         return {"boolean": value}
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
         return {"integer": str(value)}
+    if isinstance(value, int):
+        # What no integer of a graph holds; no case has bytes otherwise.
+        return {"bytes": base64.b64encode(str(value).encode()).decode()}
     if isinstance(value, float):
         return {
             "real": value

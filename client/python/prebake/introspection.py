@@ -1,0 +1,46 @@
+"""What code asks of functions and classes beside calling them: docstrings, names, annotations, lines.
+
+None of it counts, but where code names what tells of it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from prebake.calls import words
+from prebake.encoder import Encoder
+
+#: What nothing tells of a function but to code that asks for it, by the names that ask.
+_DESCRIBING: tuple[tuple[frozenset[str], Callable[[Any], Any]], ...] = (
+    (words("__doc__ getdoc"), lambda each: each.__doc__),
+    (words("__name__ __qualname__"), lambda each: each.__qualname__),
+    (
+        words("__annotations__ get_type_hints get_annotations signature getfullargspec"),
+        lambda each: dict(vars(each).get("__annotations__") or getattr(each, "__annotations__", {})),
+    ),
+    (
+        words("__code__ func_code"),
+        lambda each: (
+            (each.__code__.co_varnames, each.__code__.co_firstlineno)
+            if isinstance(each, types.FunctionType)
+            else None
+        ),
+    ),
+    (
+        words("co_filename"),
+        lambda each: each.__code__.co_filename if isinstance(each, types.FunctionType) else None,
+    ),
+)
+
+
+def write(encoder: Encoder) -> None:
+    """Docstrings, names, annotations and lines of functions, if any code of theirs asks for such things."""
+    for asking, tell in _DESCRIBING:
+        if not asking & encoder.names:
+            continue
+        for each in encoder.numbered():
+            if isinstance(each, (types.FunctionType, type)):
+                encoder.emit("described")
+                encoder.value(tell(each))

@@ -1,0 +1,121 @@
+"""Fingerprints of classes: their members, and which of their methods anything calls."""
+
+from __future__ import annotations
+
+import _abc
+import abc
+import inspect
+import types
+from typing import Any
+
+from prebake import introspection, packages, patches
+from prebake.calls import words
+from prebake.encoder import Encoder, Pending
+from prebake.errors import Code
+from prebake.functions import write_code
+from prebake.marks import PURE
+
+#: Entries of a class that are made by the interpreter or only describe it.
+CLASS_SKIPPED = frozenset(
+    [
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__qualname__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__orig_bases__",
+        "__parameters__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__dataclass_params__",
+        # Pickling leaves it behind.
+        "__slotnames__",
+        PURE,
+    ]
+)
+#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
+HEAP_TYPE = 1 << 9
+
+
+def encode(encoder: Encoder, cls: type) -> None:
+    module, qualname = cls.__module__, cls.__qualname__
+    owner = packages.owner(module) if isinstance(module, str) else None
+    if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
+        encoder.named(owner, module, qualname)
+        patches.write(encoder, cls)
+        return
+    encoder.number(cls)
+    encoder.text("class", qualname)
+    encoder.member(".__class__", type(cls))
+    encoder.member(".__bases__", cls.__bases__)
+    try:
+        annotations = inspect.get_annotations(cls)
+    except Exception as error:
+        raise encoder.refuse(Code.OPAQUE, f"has annotations that cannot be evaluated: {error}") from None
+    encoder.member(".__annotations__", annotations)
+    if encoder.path[-1] != ".__class__" and ".__bases__" not in encoder.path[-2:]:
+        encoder.constructed.update(map(id, cls.__mro__))
+    for name, value in sorted(vars(cls).items()):
+        if name not in CLASS_SKIPPED:
+            encoder.text("attribute", name)
+            _attribute(encoder, cls, name, value)
+    if isinstance(cls, abc.ABCMeta):
+        # Classes that were registered as its own: `isinstance` asks for them.
+        registered = [found for each in _abc._get_dump(cls)[0] if (found := each()) is not None]
+        encoder.unordered("registered", registered)
+
+
+def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
+    """An entry of a class. A method that must be refused counts only if something calls it."""
+    function = (
+        getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
+    )
+    if type(function) is not types.FunctionType:
+        encoder.member(f".{name}", value)
+        return
+    names = set(encoder.names)
+    refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
+    if refused is not None:
+        encoder.names = names
+        encoder.emit("uncalled")
+        write_code(encoder, function.__code__)
+        encoder.pending.append(Pending(cls, name, refused))
+
+
+#: Methods that nothing calls while items are computed, unless code makes or copies instances.
+_MAKING = frozenset({"__init__", "__new__", "__post_init__"})
+_IDLE = words(
+    "__repr__ __del__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__ __copy__ "
+    "__deepcopy__ "
+    "__init_subclass__ __sizeof__ __dir__"
+)
+
+
+def settle(encoder: Encoder) -> None:
+    """Writes what code asks of functions, and raises the refusal of the first method that something calls, as
+    far as names tell.
+    """
+    introspection.write(encoder)
+    for each in encoder.pending:
+        if _is_called(encoder, each):
+            raise each.refused
+
+
+def _is_called(encoder: Encoder, each: Pending) -> bool:
+    if each.name in _MAKING:
+        return id(each.cls) in encoder.constructed
+    if each.name in _IDLE:
+        return each.name in encoder.names
+    if each.name.startswith("__") and each.name.endswith("__"):
+        return True
+    inherited = any(
+        each.name in vars(base) and base is not object and packages.owner(base.__module__) is not None
+        for base in each.cls.__mro__[1:]
+    )
+    return inherited or encoder.computed or each.name in encoder.names
