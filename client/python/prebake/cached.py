@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ from prebake.again import Tripped
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
+from prebake.reads import served
+from prebake.stream import Called, shared
 from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -30,6 +32,10 @@ def cached(
     a `Path` is a fixed one. Other files are found out by watching what it opens; those that compiled code
     opens (`cv2.imread`, HDF5) have to be declared. The function must be deterministic. When an argument's
     identity or what it reads cannot be known, it is simply called (and a warning says so, once).
+
+    Of a generator function the elements are cached in turn, and the files that it is seen to open count. A
+    list among its arguments counts as far as it is gone through: with more items at its end, the elements
+    before are those that are there.
     """
     if function is None:
         return lambda function: _cached(function, list(inputs))
@@ -45,6 +51,9 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
+    if inspect.isgeneratorfunction(function):
+        return _generator(function, inputs, signature)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if native() is None:
@@ -54,6 +63,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         fill = _fill(function, inputs, bound)
         if fill is None:
             return function(*args, **kwargs)
+        served(path for each in inputs for path in _paths(each, bound))
         try:
             return fill.many([0], nothing_ahead)[0]
         except Tripped as tripped:
@@ -63,6 +73,32 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             return function(*args, **kwargs)
 
     return call
+
+
+def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signature) -> Any:
+    """A generator function whose elements are shared in turn."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        elements = None
+        if native() is not None:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            try:
+                elements = shared(_called(function, inputs, bound))
+            except Refused as refused:
+                not_cached(refused)
+        return function(*args, **kwargs) if elements is None else elements
+
+    return call
+
+
+def _called(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Called:
+    lists = {each for each in inputs if isinstance(each, str) and type(bound.arguments[each]) is list}
+    paths = [path for each in inputs for path in _paths(each, bound) if each not in lists]
+    for each in lists:
+        _paths(each, bound)
+    return Called(function, bound, paths, frozenset(map(str, lists)))
 
 
 def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Watched | None:

@@ -86,6 +86,30 @@ def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     return Pure(function, tolerance)
 
 
+class Split:
+    """Where a list of transforms is cut; see `split`. As a transform it does nothing."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, value: Any) -> Any:
+        return value
+
+
+def split(i: int) -> Split:
+    """Says that the first `i` of the transforms are deterministic, and that all others run in the job.
+
+    It stands anywhere in the list of transforms, or is all that is given to `wrap` beside a data set that has
+    transforms of its own; it counts as none. It is for transforms of which it cannot be told: those that are
+    known to be random still run in the job, and so does one that is seen to draw.
+
+    Raises `ValueError` on a negative number.
+    """
+    if i < 0:
+        raise ValueError(f"transforms are cut after the first 0, 1, ..., not {i}")
+    return Split(i)
+
+
 _registered: dict[type, str] = {}
 
 

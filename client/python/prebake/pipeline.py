@@ -17,6 +17,7 @@ from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
+from prebake.reuse import Reuse
 from prebake.source import Source, Step
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier, difference
@@ -45,8 +46,12 @@ class Described(NamedTuple):
 class Pipeline:
     """Items by number, taken from the cache or made here up to the cut."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, split: int | None = None, reuse: Reuse | None = None) -> None:
+        """`split` is how many steps its user says are deterministic, and no more; `reuse` keeps what the
+        others make for as often as the user says."""
         self.source = source
+        self.split = split
+        self.reuse = reuse
         #: Steps that were seen to draw random numbers.
         self._drew: list[Step] = []
         #: Loading itself draws: nothing can be shared.
@@ -65,7 +70,8 @@ class Pipeline:
         #: When the last description was made, and how long it took.
         self._looked, self._look_s = time.monotonic(), 0.0
         #: Steps before the cut are shared, as far as they can be known.
-        self.cut = next((i for i, step in enumerate(self.steps) if self._is_random(step)), len(self.steps))
+        end = len(self.steps) if self.split is None else min(self.split, len(self.steps))
+        self.cut = next((i for i, step in enumerate(self.steps[:end]) if self._is_random(step)), end)
         #: What was described when the collection was opened; None while it is not.
         self._known: Described | None = None
         #: The same; of the last collection while none is.
@@ -105,6 +111,8 @@ class Pipeline:
         self._record = threading.local()
         #: Items in a row.
         self._unfollowed = 0
+        if self.reuse is not None:
+            self.reuse.begin(self._finished, self._open_after, count, self._is_as_shared)
 
     def _is_random(self, step: Step) -> bool:
         return marks.is_random(step) or any(step is each for each in self._drew)
@@ -126,11 +134,16 @@ class Pipeline:
 
     def element(self, i: int, got: dict[int, Any]) -> Any:
         """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
+        if self.reuse is not None and self.cut < len(self.steps):
+            self._record.got = got
+            return self.source.finish(i, self.reuse.element(i), ())
         value = got[i] if i in got else self.fill.compute(i)
         return self.source.finish(i, value, self.steps[self.cut :])
 
     def element_list(self, indices: Sequence[int], got: dict[int, Any]) -> list[Any]:
         """Elements in turn. If it is left to be begun again, no random numbers were drawn."""
+        if self.reuse is not None:
+            self.reuse.look(self.steps[self.cut :])
         if len(indices) < 2:
             return [self.element(i, got) for i in indices]
         before = tripwire.state()
@@ -334,7 +347,9 @@ class Pipeline:
         loading, steps = self.source.identities(), []
         for i, step in enumerate(self._shared()):
             try:
-                steps.append(identify(step, graph.step_name(i + 1, step)))
+                vouched = self.split is not None and not marks.is_pure(step)
+                known = marks.Pure(step, None) if vouched else step
+                steps.append(identify(known, graph.step_name(i + 1, step)))
             except Refused as refused:
                 if i < self.source.floor:
                     raise
@@ -345,8 +360,8 @@ class Pipeline:
                 break
         return Described(loading, steps)
 
-    def _graph(self, cut: int) -> str:
-        return graph.chain(self._operators(cut))
+    def _graph(self, cut: int, *more: graph.Json) -> str:
+        return graph.chain([*self._operators(cut), *more])
 
     def _operators(self, cut: int) -> list[graph.Json]:
         assert self._known is not None, "described before it is opened"
@@ -396,7 +411,8 @@ class Pipeline:
         load, steps = self.source.probed(self._shared())
         all_known = [*known.loading, *known.steps[: self.cut]]
         first = len(steps) - self.cut
-        vouched = [first + i for i, step in enumerate(self._shared()) if marks.is_pure(step)]
+        said = self.split is not None
+        vouched = [first + i for i, step in enumerate(self._shared()) if said or marks.is_pure(step)]
         found, items = verdict(all_known, load, steps, vouched, self.source.count)
         if found.code is not None:
             not_cached(Refused(found.code, found.reason))
@@ -429,6 +445,25 @@ class Pipeline:
             return None
         collection = job.plan(self._graph(cut))
         return None if collection.bypass else self._items(collection)
+
+    # What is reused of what is not shared.
+
+    def _finished(self, i: int) -> Any:
+        """Item i after the last step, which nobody else is given."""
+        got = self._record.got
+        value = got[i] if i in got else self.fill.compute(i)
+        return self._run(value, self.cut, len(self.steps))
+
+    def _open_after(self, job: Any, operator: graph.Json) -> Any:
+        if self._known is None:
+            return None
+        collection = job.plan(self._graph(self.cut, operator))
+        return None if collection.bypass else self._items(collection)
+
+    def _is_as_shared(self, items: Any, i: int) -> bool:
+        """Whether what was shared of item i was made of the input that it now has."""
+        of, leased = self.fill.items(), items.leased(i)
+        return of is not None and leased is not None and of.stats_of(i) == leased[1]
 
     def _items(self, collection: Any) -> Any:
         items = self.source.open(collection)

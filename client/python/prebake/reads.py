@@ -17,7 +17,7 @@ import sysconfig
 import threading
 import types
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from prebake import _job, clients, looks, remote
@@ -207,6 +207,27 @@ def also(record: Record) -> None:
     mine = _records.get(threading.get_ident())
     if mine is not None:
         mine.merge(record)
+
+
+def served(paths: Iterable[str]) -> None:
+    """Tells the calling thread's open record of files that may not be opened now, since what is made of them
+    is there: who takes that depends on them no less. To be called before it is taken."""
+    record = _records.get(threading.get_ident())
+    if record is None:
+        return
+    for path in paths:
+        full = _absolute(path)
+        if os.path.isdir(full):
+            record.folder(full)
+        else:
+            record.read(full)
+
+
+def hidden(what: str) -> None:
+    """Tells the calling thread's open record that it takes something of which it is not told what it read."""
+    record = _records.get(threading.get_ident())
+    if record is not None:
+        record.incomplete = record.incomplete or f"it takes elements of {what}, which is shared by itself"
 
 
 #: What threads opened that do not record themselves, while somebody listens, and how many do.
