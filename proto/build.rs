@@ -4,12 +4,14 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 /// Read by people's scripts: plain JSON numbers and every field, where protobuf JSON has 64-bit numbers
 /// as strings and leaves out zeros.
-const REPORTS: [&str; 13] = [
+const REPORTS: [&str; 15] = [
     "StatusResponse",
     "Totals",
     "CollectionStatus",
     "JobStatus",
     "Refusal",
+    "Quarantined",
+    "ClearResponse",
     "ExplainResponse",
     "Explanation",
     "Cause",

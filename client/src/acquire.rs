@@ -229,7 +229,7 @@ impl Inner {
 impl Search<'_> {
     /// Takes the fingerprints of what is wanted.
     fn begin(&mut self, state: &mut State, inner: &Inner) {
-        let answers = state.refresh(&self.wanted, &inner.session);
+        let answers = state.refresh_unsettled(&self.wanted, &inner.session);
         for (i, answer) in self.wanted.clone().into_iter().zip(answers) {
             if let Err(error) = answer {
                 self.bypass(i, &format!("R30 {error}"));
@@ -280,10 +280,11 @@ impl Search<'_> {
                     waiting |= wanted;
                 }
                 Some(answer::Kind::Bypass(_)) if wanted => {
-                    self.bypass(
-                        i,
-                        "R42 the daemon has no room for it now: its memory or disk budget is spent",
-                    );
+                    let why = match answer.bypass.as_str() {
+                        "" => "R42 the daemon has no room for it now: its memory or disk budget is spent",
+                        why => why,
+                    };
+                    self.bypass(i, why);
                 }
                 Some(answer::Kind::Bypass(_)) => {}
                 Some(answer::Kind::Free(_)) | None => waiting |= wanted,

@@ -5,13 +5,15 @@ use crate::error::{Code, Error, Result};
 use crate::file_system::FileSystem;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat, statfs};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
 
 /// A file that changes while it is read is read again so often before it is given up.
 const ATTEMPTS: usize = 3;
@@ -64,10 +66,56 @@ fn look(path: &Path, folder: BorrowedFd<'_>, name: &[u8]) -> Result<Observed> {
 /// Neighbours in one folder from which on it pays to look them up from there.
 const NEIGHBOURS_MIN: usize = 4;
 
-/// What the kernel says of files, in order. Neighbours are looked up from their folder, opened anew for each run of them:
-/// the way to it is then walked once and not for each.
-pub(crate) fn observe_all<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<Result<Observed>> {
-    let split: Vec<(&Path, Option<Split>)> = paths.map(|path| (path, split(path))).collect();
+/// Files looked at to tell how long a look takes, and from when on it is a wait for a disk or another machine, during which
+/// others can be asked for: a look at what is at hand takes a microsecond or two.
+const TIMED: usize = 4;
+const SLOW: Duration = Duration::from_micros(100);
+
+/// Threads that look where that is slow. Most of the time they wait.
+const LOOKING: usize = 16;
+
+/// What the kernel says of files, in order; of many at once where it takes its time.
+pub(crate) fn observe_all<'a>(
+    paths: impl Iterator<Item = &'a Path>,
+    clock: &dyn Clock,
+) -> Vec<Result<Observed>> {
+    let paths: Vec<&Path> = paths.collect();
+    let (timed, rest) = paths.split_at(if paths.len() > 2 * TIMED { TIMED } else { 0 });
+    let mut fastest = Duration::MAX;
+    let mut observed: Vec<_> = Vec::with_capacity(paths.len());
+    for path in timed {
+        let begun = clock.elapsed();
+        observed.push(observe(path));
+        fastest = fastest.min(clock.elapsed().saturating_sub(begun));
+    }
+    if timed.is_empty() || fastest < SLOW {
+        observed.extend(observe_in_turn(rest));
+        return observed;
+    }
+    thread::scope(|scope| {
+        let parts = rest.chunks(rest.len().div_ceil(LOOKING));
+        let parts = parts.map(|part| (part, scope_thread(scope, move || observe_in_turn(part))));
+        let parts: Vec<_> = parts.collect();
+        for (part, thread) in parts {
+            // Without a thread, or if one panicked, here.
+            let found = thread.and_then(|thread| thread.join().ok());
+            observed.extend(found.unwrap_or_else(|| observe_in_turn(part)));
+        }
+    });
+    observed
+}
+
+fn scope_thread<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new().spawn_scoped(scope, work).ok()
+}
+
+/// Neighbours are looked up from their folder, opened anew for each run of them: the way to it is then walked once and not
+/// for each.
+fn observe_in_turn(paths: &[&Path]) -> Vec<Result<Observed>> {
+    let split: Vec<(&Path, Option<Split>)> = paths.iter().map(|path| (*path, split(path))).collect();
     let mut observed = Vec::with_capacity(split.len());
     for run in split.chunk_by(|(_, a), (_, b)| a.is_some() && a.map(|a| a.0) == b.map(|b| b.0)) {
         let folder = run[0].1.filter(|_| run.len() >= NEIGHBOURS_MIN);
@@ -103,15 +151,11 @@ pub(crate) fn contents<'a>(
 ) -> Vec<Result<Content>> {
     let paths: Vec<&Path> = paths.collect();
     let now = clock.wall_ns();
-    let observed = observe_all(paths.iter().copied()).into_iter();
+    let observed = observe_all(paths.iter().copied(), clock).into_iter();
     let observed: Vec<Result<FileStat>> = observed.map(|o| o.map(|o| o.stat)).collect();
-    let mut contents: Vec<Option<Result<Content>>> = observed
-        .iter()
-        .map(|o| o.as_ref().err().map(|e| Err(e.clone())))
-        .collect();
+    let mut contents: Vec<Option<Result<Content>>> = failures(&observed);
     let mut devices = HashMap::new();
-    let mut tells =
-        |i: usize, stat: &FileStat| *devices.entry(stat.device).or_insert_with(|| is_stamped(paths[i]));
+    let mut tells = |i: usize, stat: &FileStat| is_stamped(&mut devices, paths[i], stat);
     loop {
         recall(&observed, &mut contents, memo, now, &mut tells);
         let unknown: Vec<usize> = (0..paths.len()).filter(|i| contents[*i].is_none()).collect();
@@ -138,6 +182,25 @@ pub(crate) fn contents<'a>(
         .into_iter()
         .map(|content| content.unwrap_or_else(|| Err(missed())))
         .collect()
+}
+
+/// What the memo knows of files that were looked at; None of those that would have to be read.
+pub(crate) fn recalled(
+    paths: &[&Path],
+    observed: &[Result<FileStat>],
+    memo: &dyn Memo,
+    now: i64,
+) -> Vec<Option<Result<Content>>> {
+    let mut contents = failures(observed);
+    let mut devices = HashMap::new();
+    let tells = |i: usize, stat: &FileStat| is_stamped(&mut devices, paths[i], stat);
+    recall(observed, &mut contents, memo, now, tells);
+    contents
+}
+
+fn failures(observed: &[Result<FileStat>]) -> Vec<Option<Result<Content>>> {
+    let failed = observed.iter().map(|o| o.as_ref().err());
+    failed.map(|e| e.map(|e| Err(e.clone()))).collect()
 }
 
 /// Takes from the memo what it knows of files that are not known yet and settled.
@@ -168,9 +231,10 @@ fn recall(
     }
 }
 
-/// Whether a file's stat tells it from every other, for other jobs too.
-fn is_stamped(path: &Path) -> bool {
-    statfs(path).is_ok_and(|found| FileSystem::of(found.f_type).stamps_changes())
+/// Whether a file's stat tells it from every other, for other jobs too. Asked once for a device.
+fn is_stamped(devices: &mut HashMap<u64, bool>, path: &Path, stat: &FileStat) -> bool {
+    let asked = || FileSystem::at(path).stamps_changes();
+    *devices.entry(stat.device).or_insert_with(asked)
 }
 
 /// Reads a file, and again while it changes underneath.
@@ -238,6 +302,7 @@ mod tests {
     use std::cell::Cell;
     use std::fs::OpenOptions;
     use std::io::Write;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Reads a file that gets longer during the first `edits` readings.
     fn read_under_edits(edits: usize) -> Result<Content> {
@@ -262,6 +327,25 @@ mod tests {
         assert_eq!(content.stat.size, whole.len() as u64);
     }
 
+    /// A clock that is later by so much each time it is read.
+    struct Ticking(Duration, AtomicU32);
+
+    impl Ticking {
+        fn by(tick: Duration) -> Ticking {
+            Ticking(tick, AtomicU32::new(0))
+        }
+    }
+
+    impl Clock for Ticking {
+        fn wall_ns(&self) -> i64 {
+            0
+        }
+
+        fn elapsed(&self) -> Duration {
+            self.0 * self.1.fetch_add(1, Ordering::Relaxed)
+        }
+    }
+
     #[test]
     fn neighbours_are_seen_as_each_alone() {
         let temp = tempfile::tempdir().unwrap();
@@ -275,10 +359,13 @@ mod tests {
         let odd = ["link", "absent", "..", ".", "", "../5"].map(|name| other.join(name));
         paths.extend(odd);
         paths.extend(["a", "b", "c", "d"].map(|name| temp.path().join("nowhere").join(name)));
-        let together = observe_all(paths.iter().map(|path| path.as_path()));
-        for (path, found) in paths.iter().zip(together) {
-            let alone = observe(path).map_err(|e| e.to_string());
-            assert_eq!(found.map_err(|e| e.to_string()), alone, "{}", path.display());
+        for look in [Duration::ZERO, SLOW] {
+            let together = observe_all(paths.iter().map(|path| path.as_path()), &Ticking::by(look));
+            assert_eq!(together.len(), paths.len());
+            for (path, found) in paths.iter().zip(together) {
+                let alone = observe(path).map_err(|e| e.to_string());
+                assert_eq!(found.map_err(|e| e.to_string()), alone, "{}", path.display());
+            }
         }
     }
 

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::folder::Folder;
 use prebake_proto::v1::control_client::ControlClient;
 use prebake_proto::v1::{
-    DiagnoseRequest, DiagnoseResponse, ExplainRequest, ExplainResponse, GcRequest, GcResponse, StatusRequest,
-    StatusResponse, SyncRequest, SyncResponse,
+    ClearRequest, ClearResponse, DiagnoseRequest, DiagnoseResponse, ExplainRequest, ExplainResponse,
+    GcRequest, GcResponse, StatusRequest, StatusResponse, SyncRequest, SyncResponse,
 };
 use std::time::Duration;
 
@@ -49,6 +49,15 @@ impl Control {
     pub fn diagnose(&self) -> Result<DiagnoseResponse> {
         let mut client = ControlClient::new(self.0.transport());
         self.0.wait(DEADLINE, client.diagnose(DiagnoseRequest {}))
+    }
+
+    /// Ends the quarantine of the caller's subgraphs whose digests begin so.
+    ///
+    /// # Errors
+    /// `invalid` if these are no digits of a digest, `daemon-lost`.
+    pub fn clear(&self, digest: String) -> Result<ClearResponse> {
+        let mut client = ControlClient::new(self.0.transport());
+        self.0.wait(DISK_DEADLINE, client.clear(ClearRequest { digest }))
     }
 
     /// Evicts until the SSD tier holds at most so many bytes.

@@ -1,5 +1,8 @@
 //! What can be relied on, of the file system that a file is on.
 
+use rustix::fs::statfs;
+use std::path::Path;
+
 /// Kinds of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileSystem {
@@ -11,12 +14,14 @@ pub(crate) enum FileSystem {
     /// Nothing changes, and files keep the stamps they had in the image: of two images, mounted one after the other, files of
     /// other content may have the same stat.
     Image,
-    /// Nothing is known of it: FUSE, folders shared by a host, and the like.
+    /// Others change it too, and nothing is known of stamps: FUSE, which anything may be behind, folders shared by a host.
+    Shared,
+    /// Nothing is known of it.
     Other,
 }
 
 /// `f_type` in statfs(2), and what it stands for.
-const KINDS: [(u64, FileSystem); 18] = [
+const KINDS: [(u64, FileSystem); 27] = [
     (0xef53, FileSystem::Local),        // ext2, ext3, ext4
     (0x5846_5342, FileSystem::Local),   // xfs
     (0x9123_683e, FileSystem::Local),   // btrfs
@@ -33,6 +38,15 @@ const KINDS: [(u64, FileSystem); 18] = [
     (0x0bd0_0bd0, FileSystem::Network), // lustre
     (0x4750_4653, FileSystem::Network), // gpfs
     (0x1983_0326, FileSystem::Network), // beegfs
+    (0x5346_414f, FileSystem::Network), // afs
+    (0x6b41_4653, FileSystem::Network), // afs, the kernel's own
+    (0x0116_1970, FileSystem::Network), // gfs2
+    (0x7461_636f, FileSystem::Network), // ocfs2
+    (0x2003_0528, FileSystem::Network), // orangefs
+    (0x7375_7245, FileSystem::Network), // coda
+    (0x6573_5546, FileSystem::Shared),  // fuse, virtiofs
+    (0x0102_1997, FileSystem::Shared),  // 9p
+    (0x786f_4256, FileSystem::Shared),  // vboxsf
     (0x7371_7368, FileSystem::Image),   // squashfs
     (0xe0f5_e1e2, FileSystem::Image),   // erofs
 ];
@@ -43,6 +57,16 @@ impl FileSystem {
         let number = f_type as u64 & 0xffff_ffff;
         let known = KINDS.iter().find(|(known, _)| *known == number);
         known.map_or(FileSystem::Other, |(_, kind)| *kind)
+    }
+
+    /// Of the one that a path leads to.
+    pub(crate) fn at(path: &Path) -> FileSystem {
+        statfs(path).map_or(FileSystem::Other, |found| FileSystem::of(found.f_type))
+    }
+
+    /// Whether a job looks at each file but once: a look is a question to another machine, or to another program.
+    pub(crate) fn is_looked_at_once(self) -> bool {
+        matches!(self, FileSystem::Network | FileSystem::Shared)
     }
 
     /// Whether this kernel tells of every change.
@@ -68,5 +92,11 @@ mod tests {
         assert!(!proc.tells_changes() && !proc.stamps_changes());
         assert!(!FileSystem::of(0x7371_7368).stamps_changes());
         assert!(!FileSystem::of(0x6969).tells_changes());
+        let fuse = FileSystem::of(0x6573_5546);
+        assert!(!fuse.tells_changes() && !fuse.stamps_changes() && fuse.is_looked_at_once());
+        assert!(
+            !proc.is_looked_at_once(),
+            "what is not known is looked at in every epoch"
+        );
     }
 }

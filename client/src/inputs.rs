@@ -2,6 +2,7 @@
 
 mod call;
 mod files;
+mod part;
 mod records;
 
 use crate::clock::Clock;
@@ -9,6 +10,7 @@ use crate::content::Memo;
 use crate::error::Result;
 use call::Call;
 use files::Files;
+pub(crate) use part::Part;
 use prebake_fingerprint::{Digest, FileStat};
 pub(crate) use records::Own;
 use records::Records;
@@ -51,6 +53,7 @@ impl Inputs {
         Inputs::Call(Call {
             name,
             arguments,
+            objects: None,
             roots,
             known: None,
         })
@@ -81,13 +84,52 @@ impl Inputs {
         }
     }
 
-    /// Whether the known ones have to be looked at: not while a watch proves that nothing changed. To be followed by
-    /// [`Inputs::refresh`] of all of them and [`Inputs::end_look`].
-    pub(crate) fn begin_look(&mut self, now: Duration) -> bool {
+    /// Whether an epoch begins, in which no item [`Inputs::is_looked_at`] yet: not while a watch proves that nothing
+    /// changed. Looking at all of them is [`Inputs::part`] after part, and [`Inputs::end_look`].
+    pub(crate) fn begin_epoch(&mut self, now: Duration) -> bool {
         match self {
-            Inputs::Files(files) => files.begin_look(now),
+            Inputs::Files(files) => files.begin_epoch(now),
             Inputs::Call(_) => true,
-            Inputs::Records(records) => records.begin_look(now),
+            Inputs::Records(records) => records.begin_epoch(now),
+        }
+    }
+
+    /// Whether item `i` was found to be as its fingerprint says in this epoch; on file systems where that is enough, in this
+    /// job.
+    pub(crate) fn is_looked_at(&mut self, i: usize) -> bool {
+        match self {
+            Inputs::Files(files) => files.is_looked_at(i),
+            // Its folders are one look.
+            Inputs::Call(_) => false,
+            Inputs::Records(records) => records.is_looked_at(i),
+        }
+    }
+
+    /// Whether item `i` needs no other look in this job.
+    pub(crate) fn is_settled(&mut self, i: usize) -> bool {
+        match self {
+            Inputs::Files(files) => files.is_settled(i),
+            Inputs::Call(_) => false,
+            Inputs::Records(records) => records.is_settled(i),
+        }
+    }
+
+    /// Some files to look at, in turn from `next` on, the first time 0; None after the last. With `new` those too of which
+    /// nothing is known yet.
+    pub(crate) fn part(&self, next: usize, new: bool) -> Option<Part> {
+        match self {
+            Inputs::Files(files) => files.part(next, new),
+            Inputs::Call(_) => None,
+            Inputs::Records(records) => records.part(next),
+        }
+    }
+
+    /// Takes note of what was seen of them.
+    pub(crate) fn found(&mut self, part: Part) {
+        match self {
+            Inputs::Files(files) => files.found(part),
+            Inputs::Call(_) => {}
+            Inputs::Records(records) => records.found(part),
         }
     }
 
@@ -107,6 +149,29 @@ impl Inputs {
                 true
             }
             Inputs::Files(_) | Inputs::Call(_) => false,
+        }
+    }
+
+    /// Says what item `i` reads that is no file, by a digest of it. False if it is a file.
+    pub(crate) fn set_objects(&mut self, i: usize, objects: Digest) -> bool {
+        match self {
+            Inputs::Records(records) => records.set_objects(i, objects),
+            Inputs::Call(call) => {
+                if call.objects.replace(objects) != Some(objects) {
+                    call.known = None;
+                }
+            }
+            Inputs::Files(_) => return false,
+        }
+        true
+    }
+
+    /// What was said so last.
+    pub(crate) fn objects(&self, i: usize) -> Option<Digest> {
+        match self {
+            Inputs::Records(records) => records.objects(i),
+            Inputs::Call(call) => call.objects,
+            Inputs::Files(_) => None,
         }
     }
 
@@ -139,7 +204,7 @@ impl Inputs {
     }
 
     /// Whether the stat proves that the fingerprint still holds.
-    pub(crate) fn holds(&self, i: usize) -> bool {
+    pub(crate) fn holds(&mut self, i: usize) -> bool {
         match self {
             Inputs::Files(files) => files.holds(i),
             Inputs::Call(call) => call.holds(),
@@ -147,7 +212,7 @@ impl Inputs {
         }
     }
 
-    /// Takes the fingerprints of items anew where a stat does not prove them. One answer for each: whether it changed. An
+    /// Looks at items, and takes their fingerprints anew where a stat does not prove them. One answer for each: whether it changed. An
     /// item that fails has no fingerprint afterwards.
     pub(crate) fn refresh(
         &mut self,
@@ -163,5 +228,7 @@ impl Inputs {
     }
 }
 
+#[cfg(test)]
+mod mounted;
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,9 @@ use crate::error::{Code, Error, Result};
 use crate::inputs::{Inputs, Stamp};
 use crate::location::Location;
 use crate::report::{self, Outcome, Stats, Tally};
-use crate::session::{ITEMS_MAX, Session};
+use crate::session::Session;
 use crate::staging::Staged;
+use crate::sweep::Sweep;
 use crate::view::View;
 use parking_lot::Mutex;
 use prebake_fingerprint::{Digest, FileStat};
@@ -15,6 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 /// Items that a job reads, each the input of one element. See [`Items::get`] for the warm path, [`Items::acquire`] for
 /// the rest. Handles may be shared between threads.
@@ -25,6 +27,7 @@ pub(crate) struct Inner {
     pub(crate) collection: u64,
     /// Not empty: nothing of the collection is cached, and why.
     pub(crate) bypass: String,
+    count: usize,
     /// Never held while a call waits for other jobs. Taken after the staging lock where both are.
     pub(crate) state: Mutex<State>,
 }
@@ -39,6 +42,12 @@ pub(crate) struct State {
     pub(crate) held: HashSet<usize>,
     /// All that was asked for lately was there: later items are located along with the wanted ones.
     pub(crate) warm: bool,
+    /// A sweep is at it.
+    pub(crate) sweeping: bool,
+    /// Until when none has a thread.
+    pub(crate) rests_until: Duration,
+    /// Whether the first sweep began, which asks for all.
+    swept: bool,
     pub(crate) tally: Tally,
 }
 
@@ -86,6 +95,7 @@ impl Items {
             session,
             collection,
             bypass,
+            count: inputs.len(),
             state: Mutex::new(State {
                 inputs,
                 found,
@@ -93,6 +103,9 @@ impl Items {
                 leases: HashMap::new(),
                 held: HashSet::new(),
                 warm,
+                sweeping: false,
+                rests_until: Duration::ZERO,
+                swept: false,
                 tally: Tally::default(),
             }),
         });
@@ -103,7 +116,7 @@ impl Items {
     /// Number of items.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.state.lock().found.len()
+        self.0.count
     }
 
     /// Whether there are none.
@@ -113,8 +126,8 @@ impl Items {
     }
 
     /// The element of item `i` and its layout, if this process can reach it without a call: its location is known, its
-    /// input unchanged, its blocks mapped. `validated` says that [`Items::validate`] ran in this epoch, which spares the
-    /// look at the input.
+    /// input unchanged, its blocks mapped. With `validated` an input is unchanged if it was looked at since the epoch began
+    /// (see [`Items::validate`]); else it is looked at now.
     ///
     /// # Errors
     /// `forked`. A lost daemon is no error here: what is mapped stays readable.
@@ -150,10 +163,10 @@ impl Items {
         let mut state = inner.state.lock();
         let mut runs: Vec<Location> = Vec::new();
         let mut layout = None;
+        if !inner.all_current(&mut state, indices, validated) {
+            return Ok(None);
+        }
         for &i in indices {
-            if !inner.current(&mut state, i, validated) {
-                return Ok(None);
-            }
             let Some(found) = &state.found[i] else {
                 return Ok(None);
             };
@@ -194,6 +207,9 @@ impl Items {
     /// Those of the items of which it is not known where their elements lie.
     #[must_use]
     pub fn missing(&self, indices: &[usize]) -> Vec<usize> {
+        if !self.0.session.is_here() {
+            return indices.to_vec();
+        }
         let state = self.0.state.lock();
         let unknown = |i: &usize| state.found.get(*i).is_none_or(Option::is_none);
         indices.iter().copied().filter(unknown).collect()
@@ -202,8 +218,9 @@ impl Items {
     /// Says which files item `i` reads, in a fixed order; until then, none.
     ///
     /// # Errors
-    /// `internal` if a path cannot be resolved, or what the items read is known by other means.
+    /// `internal` if a path cannot be resolved, or what the items read is known by other means; `forked`.
     pub fn set_reads(&self, i: usize, paths: &[PathBuf]) -> Result<()> {
+        self.0.session.check()?;
         let paths = paths.iter().map(|path| resolve(path)).collect::<Result<_>>()?;
         let mut state = self.0.state.lock();
         if i >= state.found.len() || !state.inputs.set_reads(i, paths) {
@@ -215,10 +232,32 @@ impl Items {
         Ok(())
     }
 
+    /// Says what item `i` reads beside files, by a digest of it.
+    ///
+    /// # Errors
+    /// `internal` if the items are files.
+    pub fn set_objects(&self, i: usize, objects: Digest) -> Result<()> {
+        let mut state = self.0.state.lock();
+        if i >= state.found.len() || !state.inputs.set_objects(i, objects) {
+            return Err(Error::internal(format!("item {i} cannot be told what it reads")));
+        }
+        if state.inputs.fingerprint(i).is_none() {
+            state.found[i] = None;
+        }
+        Ok(())
+    }
+
+    /// What [`Items::set_objects`] said of item `i` last.
+    #[must_use]
+    pub fn objects(&self, i: usize) -> Option<Digest> {
+        self.0.state.lock().inputs.objects(i)
+    }
+
     /// The stats of the files of item `i` under which its fingerprint was taken, in the order they were named; None if it
     /// has none, or if a file was written so recently that a later write may have the same stat.
     #[must_use]
     pub fn stats_of(&self, i: usize) -> Option<Vec<FileStat>> {
+        self.0.session.check().ok()?;
         let state = self.0.state.lock();
         let stamp = state.inputs.stamp(i).filter(|_| !state.inputs.is_racy(i))?;
         Some(stamp.iter().map(|(_, stat)| *stat).collect())
@@ -228,6 +267,7 @@ impl Items {
     /// the item may be stored wherever another lease is on the same.
     #[must_use]
     pub fn leased(&self, i: usize) -> Option<(Digest, Vec<FileStat>)> {
+        self.0.session.check().ok()?;
         let state = self.0.state.lock();
         let lease = state.leases.get(&i)?.iter();
         let mine = lease.into_iter().find(|l| l.thread == thread::current().id())?;
@@ -237,34 +277,50 @@ impl Items {
         ))
     }
 
-    /// Checks the inputs of all items known so far against the file system; how many changed. To be called at the start
-    /// of an epoch.
+    /// Begins an epoch: what is read with `validated` from now on is as its input was at this moment, or later. On file
+    /// systems that others change too, where a look is a question to another machine, it is as it was when this job first
+    /// looked. Returns after some milliseconds; inputs that were not looked at by then are, in a thread of its own or when
+    /// they are wanted, whichever is first.
     ///
     /// # Errors
     /// `forked`.
-    pub fn validate(&self) -> Result<usize> {
-        let inner = &*self.0;
+    pub fn validate(&self) -> Result<()> {
+        let inner = &self.0;
         inner.session.check()?;
         let mut state = inner.state.lock();
-        if !state.inputs.begin_look(inner.session.clock.elapsed()) {
-            return Ok(0);
+        let begins = state.inputs.begin_epoch(inner.session.clock.elapsed());
+        if !begins || state.sweeping {
+            return Ok(());
         }
-        let known: Vec<usize> = (0..state.found.len())
+        state.sweeping = true;
+        // What nobody stored yet will have to be read.
+        let new = !std::mem::replace(&mut state.swept, true) && state.warm;
+        drop(state);
+        Sweep::new(inner, new).begin();
+        Ok(())
+    }
+
+    /// How many items were looked at in this epoch, and how many were ever.
+    #[must_use]
+    pub fn looked_at(&self) -> (usize, usize) {
+        if !self.0.session.is_here() {
+            return (0, 0);
+        }
+        let mut state = self.0.state.lock();
+        let known: Vec<usize> = (0..self.0.count)
             .filter(|i| state.inputs.fingerprint(*i).is_some())
             .collect();
-        let mut changed = 0;
-        for some in known.chunks(ITEMS_MAX) {
-            let answers = state.refresh(some, &inner.session);
-            changed += answers.iter().filter(|a| !matches!(a, Ok(false))).count();
-        }
-        state.inputs.end_look(inner.session.clock.elapsed());
-        Ok(changed)
+        let looked = known.iter().filter(|i| state.inputs.is_looked_at(**i));
+        (looked.count(), known.len())
     }
 
     /// What was counted in this process.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.0.state.lock().tally.stats
+        match self.0.session.is_here() {
+            true => self.0.state.lock().tally.stats,
+            false => Stats::default(),
+        }
     }
 
     /// Tells the daemon what was read since the last report. Happens by itself about once a second and on drop.
@@ -289,7 +345,24 @@ impl Drop for Items {
 }
 
 impl State {
-    /// Takes fingerprints anew where needed; forgets the elements of inputs that changed or cannot be read.
+    /// As [`State::refresh`], but for inputs that this job need not look at again.
+    pub(crate) fn refresh_unsettled(&mut self, items: &[usize], session: &Session) -> Vec<Result<bool>> {
+        let due: Vec<usize> = items
+            .iter()
+            .copied()
+            .filter(|i| !self.inputs.is_settled(*i))
+            .collect();
+        let mut answers = due.iter().copied().zip(self.refresh(&due, session)).peekable();
+        let answer = |i: &usize| {
+            answers
+                .next_if(|(due, _)| due == i)
+                .map_or(Ok(false), |(_, answer)| answer)
+        };
+        items.iter().map(answer).collect()
+    }
+
+    /// Looks at inputs, and takes their fingerprints anew where needed; forgets the elements of those that changed or cannot
+    /// be read.
     pub(crate) fn refresh(&mut self, items: &[usize], session: &Session) -> Vec<Result<bool>> {
         let answers = self.inputs.refresh(items, session, &*session.clock);
         for (i, answer) in items.iter().zip(&answers) {
@@ -335,20 +408,36 @@ impl State {
 
 impl Inner {
     /// Every read begins here. A daemon that is gone evicts nothing.
-    fn enter(&self) -> Result<()> {
+    pub(crate) fn enter(&self) -> Result<()> {
         self.session.check()?;
         let _ = self.session.listen();
         Ok(())
     }
 
     /// Whether item `i` has a location that its input still stands for.
-    fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
+    pub(crate) fn current(&self, state: &mut State, i: usize, validated: bool) -> bool {
         if state.found.get(i).is_none_or(Option::is_none) {
             return false;
         }
-        validated
+        validated && state.inputs.is_looked_at(i)
             || state.inputs.holds(i)
             || matches!(state.refresh(&[i], &self.session).pop(), Some(Ok(false)))
+    }
+
+    /// The same for several.
+    fn all_current(&self, state: &mut State, items: &[usize], validated: bool) -> bool {
+        if items
+            .iter()
+            .any(|i| state.found.get(*i).is_none_or(Option::is_none))
+        {
+            return false;
+        }
+        let due = items.iter().copied();
+        let due: Vec<usize> = due
+            .filter(|i| !(validated && state.inputs.is_looked_at(*i)))
+            .collect();
+        let answers = state.refresh_unsettled(&due, &self.session);
+        answers.iter().all(|answer| matches!(answer, Ok(false)))
     }
 
     fn gather(&self, runs: &[Location]) -> Option<View> {

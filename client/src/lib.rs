@@ -11,7 +11,7 @@
 //! | connect, or start a daemon first | [`Job`], `session`, `autostart` |
 //! | name the graph's entries | [`Collection`] |
 //! | is it known, unchanged and mapped? then no call is made | [`Items::get`], [`Items::batch`] |
-//! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `walk`, `folder_watch`, `file_system` |
+//! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `walk`, `folder_watch`, `file_system`, `sweep` |
 //! | where it lies, or who computes it | [`Items::acquire`] |
 //! | hand over what was computed | [`Items::put`], `staging` |
 //! | map its blocks, return them when evicted | `blocks`, `data` |
@@ -20,7 +20,8 @@
 //! | what a command reads, by watching it | [`trace`] |
 //!
 //! Locks are taken in this order: staging, state of items, blocks, data socket, one region. None is held while a call
-//! waits for other jobs. A process has no threads of ours, and every handle answers `forked` in a forked child.
+//! waits for other jobs. A process has no threads of ours but a `sweep` now and then, which ends before a fork; every handle
+//! answers `forked` in a forked child.
 
 mod acquire;
 mod autostart;
@@ -46,7 +47,9 @@ mod report;
 mod session;
 mod socket;
 mod staging;
+mod sweep;
 pub mod trace;
+mod verify;
 mod view;
 mod walk;
 
@@ -62,6 +65,7 @@ pub use prebake_fingerprint::FileStat;
 pub use produce::Made;
 pub use raw::after_fork;
 pub use report::Stats;
+pub use sweep::before_fork;
 pub use view::View;
 
 /// Whether the kernel marks pages that are written, by userfaultfd; if not they are looked up, which costs more.

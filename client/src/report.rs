@@ -33,6 +33,10 @@ pub struct Stats {
     pub followed: u64,
     /// Elements computed and not stored.
     pub bypassed: u64,
+    /// Elements served that were computed again and found to be the same, and the CPU time of that in nanoseconds.
+    pub verified: u64,
+    /// See `verified`.
+    pub verify_cpu_ns: u64,
     /// Bytes served, all of them from RAM in the end.
     pub bytes_ram: u64,
     /// Bytes that the daemon read from SSD for that, in whole blocks.
@@ -81,6 +85,8 @@ impl Tally {
             hits: stats.reused - told.reused,
             follows: stats.followed - told.followed,
             bypasses: stats.bypassed - told.bypassed,
+            verified: stats.verified - told.verified,
+            verify_cpu_ns: stats.verify_cpu_ns - told.verify_cpu_ns,
             reads: reads
                 .map(|((segment, block), (elements, bytes))| BlockReads {
                     segment,

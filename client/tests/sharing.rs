@@ -141,7 +141,7 @@ fn an_edited_file_is_computed_again_and_a_put_of_the_old_one_is_dropped() {
     let items = data.items(&daemon.job("job"));
     ensure(&items, &data, &all(&items));
     fs::write(&data.1[2], "77").unwrap();
-    assert_eq!(items.validate().unwrap(), 1);
+    items.validate().unwrap();
     assert!(items.get(2, true).unwrap().is_none() && items.get(1, true).unwrap().is_some());
     let leased = items.acquire(&[2], &[], 1, &mut patience()).unwrap();
     assert_eq!(leased.compute, [2]);
@@ -272,7 +272,8 @@ fn an_answer_for_a_file_that_was_edited_meanwhile_is_not_taken() {
         // It asks right after that, for 100 ms. If it were later, it would ask for the new file, and nothing be tested.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::write(&data.1[0], "77").unwrap();
-        assert_eq!(b.validate().unwrap(), 1);
+        let other = b.acquire(&[0], &[], 1, &mut patience()).unwrap();
+        b.release(&other.compute).unwrap();
         a.commit().unwrap();
         waits.join().unwrap();
     });

@@ -12,6 +12,7 @@ use crate::{
     memory::{BLOCK_BYTES, Block},
     metrics::Metrics,
     misses::{Cause, Misses},
+    quarantine::{Quarantine, Quarantined},
     refusals::{Refusal, Refusals},
     segment::{BlockId, From, SegmentId},
     session::{Peer, Session, SessionId, Sessions},
@@ -44,6 +45,8 @@ pub struct Cache {
     pub misses: Misses,
     /// What jobs will not have cached.
     pub refusals: Refusals,
+    /// What did not reproduce.
+    pub quarantine: Quarantine,
     /// Blocks in shared memory.
     pub ram: Arc<RamTier>,
     /// Segment files.
@@ -83,7 +86,14 @@ impl Cache {
             job: session.job.clone(),
             pid: session.peer.pid,
         };
-        let (collection, _) = self.catalog.plan(&domain(session), graph, origin)?;
+        let (collection, new) = self.catalog.plan(&domain(session), graph, origin)?;
+        // After it is in the catalog: a quarantine of something upstream begun meanwhile is seen here or sees it there.
+        if new {
+            self.judge(&collection);
+        }
+        if let Some(why) = collection.quarantined() {
+            return Ok(Err(why.to_string()));
+        }
         collection.load(&self.ssd);
         // Jobs that start while the first ones fill it are as new to it as they.
         let filling = self.sessions.all().iter().any(|s| s.planned_empty(collection.id));
@@ -100,7 +110,7 @@ impl Cache {
             let collection = digest.and_then(|digest| self.catalog.of(&domain, digest));
             collection.is_some_and(|collection| {
                 collection.load(&self.ssd);
-                !collection.is_empty()
+                !collection.is_empty() && collection.quarantined().is_none()
             })
         });
         known.map(|operator| operator.id.clone()).collect()
@@ -175,6 +185,91 @@ impl Cache {
         counts.follows.fetch_add(follows, Ordering::Relaxed);
         counts.bypasses.fetch_add(bypasses, Ordering::Relaxed);
         counts.saved_ns.fetch_add(saved_ns, Ordering::Relaxed);
+    }
+
+    /// Counts hits that a client computed again, and found to be the same.
+    pub fn verified(&self, collection: &Collection, hits: u64, cpu_ns: u64) {
+        if hits > 0 {
+            collection.verified(hits, 0, cpu_ns);
+            self.metrics.verify.hits.inc_by(hits as f64);
+            self.metrics.verify.cpu.inc_by(cpu_ns as f64 / 1e9);
+        }
+    }
+
+    /// Quarantines a subgraph of which a client computed an entry again that was not the same, and all that is downstream of
+    /// it; what jobs are told of it from now on. Blocking.
+    pub fn mismatched(&self, session: &Session, collection: &Collection, found: Mismatch) -> String {
+        let at_ns = self.clock.wall_ns();
+        let record = Quarantined {
+            job: session.job.clone(),
+            pid: session.peer.pid,
+            at_ns,
+            ..Quarantined::new(&collection.domain, &collection.graph, found.item, found.reason)
+        };
+        collection.verified(1, 1, found.cpu_ns);
+        self.metrics.verify.hits.inc();
+        self.metrics.verify.mismatches.inc();
+        self.metrics.verify.cpu.inc_by(found.cpu_ns as f64 / 1e9);
+        tracing::warn!(
+            pipeline = record.pipeline,
+            item = record.item,
+            reason = record.reason,
+            "did not reproduce"
+        );
+        // First on the list, then out of the tiers: after a crash in between, the start drops what is left.
+        if let Err(error) = self.quarantine.add(record.clone()) {
+            self.metrics.errors.with_label_values(&[error.code()]).inc();
+            tracing::error!(%error, "a quarantine ends with this daemon");
+        }
+        // As every plan will say it: another job may have been first.
+        let known = self.quarantine.blame(&collection.domain, &collection.graph);
+        let told = known.unwrap_or(record).told();
+        let digest = collection.graph.digest();
+        let mut downstream = self.catalog.all();
+        downstream.retain(|c| c.domain == collection.domain && contains(&c.graph, digest));
+        let judging = self.quarantine.judging();
+        for collection in &downstream {
+            collection.quarantine(Some(told.as_str().into()));
+        }
+        drop(judging);
+        for collection in &downstream {
+            self.drop_entries(collection);
+        }
+        told
+    }
+
+    /// Ends the quarantine of the caller's subgraphs whose digests begin so; which they were. Blocking.
+    ///
+    /// # Errors
+    /// As [`Quarantine::clear`].
+    pub fn clear(&self, domain: &Domain, prefix: &str) -> Result<Vec<Quarantined>> {
+        let cleared = self.quarantine.clear(domain, prefix)?;
+        for collection in self.catalog.all().iter().filter(|c| c.domain == *domain) {
+            self.judge(collection);
+        }
+        Ok(cleared)
+    }
+
+    /// Has a collection be quarantined exactly if something on the list is, or is upstream of, what it holds.
+    pub fn judge(&self, collection: &Collection) {
+        let judging = self.quarantine.judging();
+        let blamed = self.quarantine.blame(&collection.domain, &collection.graph);
+        let quarantined = blamed.is_some();
+        collection.quarantine(blamed.map(|q| q.told().into()));
+        drop(judging);
+        if quarantined {
+            self.drop_entries(collection);
+        }
+    }
+
+    /// Drops all segments of a quarantined collection. Blocking.
+    fn drop_entries(&self, collection: &Collection) {
+        // A commit under way holds this lock, and each after it sees the quarantine.
+        let open = collection.open.lock().take();
+        drop(open);
+        for segment in self.ssd.all().iter().filter(|s| s.collection == collection.id) {
+            self.ssd.remove(segment.id, Why::Quarantined);
+        }
     }
 
     /// Counts reads of one block, for both tiers' policies.
@@ -253,6 +348,24 @@ pub fn domain(session: &Session) -> Domain {
 /// The trust domain of whoever is at the other end of a connection.
 pub fn domain_of(peer: Peer) -> Domain {
     Domain(format!("uid:{}", peer.uid))
+}
+
+/// A hit that was computed again and was not the same.
+pub struct Mismatch {
+    /// What a person calls the item.
+    pub item: String,
+    /// What differs, in words.
+    pub reason: String,
+    /// CPU time spent on finding out.
+    pub cpu_ns: u64,
+}
+
+/// Whether a subgraph of a graph has this digest.
+fn contains(graph: &Graph, digest: Digest) -> bool {
+    graph
+        .operators()
+        .iter()
+        .any(|o| graph.digest_of(&o.id) == Some(digest))
 }
 
 fn not_cacheable(graph: &Graph) -> Option<String> {

@@ -6,6 +6,9 @@ pub const OTHER: &str = "other";
 /// A fill that failed is told like a refusal, but is a miss.
 pub const FILL_FAILED: &str = "M18";
 
+/// What a subgraph did that is served no more.
+pub const QUARANTINED: &str = "R38";
+
 /// Codes of misses.
 const MISSES: [(&str, &str); 10] = [
     ("M10", "never seen"),
@@ -40,7 +43,7 @@ const REFUSALS: [(&str, &str); 23] = [
     ("R35", "too large to describe"),
     ("R36", "module as a value"),
     ("R37", "import fails"),
-    ("R38", "not cached"),
+    (QUARANTINED, "did not reproduce"),
     ("R39", "value not kept exactly"),
     ("R40", "too cheap"),
     ("R41", "too big"),

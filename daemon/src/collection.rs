@@ -13,7 +13,7 @@ use prebake_fingerprint::{Digest, Graph};
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -135,6 +135,12 @@ pub struct Stats {
     pub spent_ns: u64,
     /// CPU time saved by hits and follows.
     pub saved_ns: u64,
+    /// Hits that were computed again and compared.
+    pub verified: u64,
+    /// Of these, not the same.
+    pub mismatches: u64,
+    /// CPU time spent on that.
+    pub verify_ns: u64,
     /// Misses by reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// The last items whose content changed.
@@ -154,6 +160,8 @@ struct State {
     /// Hash of an item's name -> tag of its last fingerprint, to tell a change from a new item.
     names: HashMap<u64, Tag>,
     leases: LeaseTable,
+    /// Nothing is served nor stored, and why.
+    quarantined: Option<Arc<str>>,
     /// Until then nothing more is stored: all that is stored already is worth as much.
     resting_until: Duration,
     /// Rows and CPU time seen, for the mean cost of one element.
@@ -204,6 +212,8 @@ pub struct Answers {
     pub takeovers: u64,
     /// The caller has nothing to do but wait.
     pub wait: bool,
+    /// Why nothing of it is served nor stored, if that is so.
+    pub quarantined: Option<Arc<str>>,
 }
 
 impl Collection {
@@ -280,6 +290,7 @@ impl Collection {
         Answers {
             wait: held && !mine && grants.made == 0,
             takeovers: grants.takeovers,
+            quarantined: state.quarantined.clone(),
             answers,
         }
     }
@@ -354,6 +365,26 @@ impl Collection {
     pub fn rest_until(&self, until: Duration) {
         self.state.lock().resting_until = until;
         self.changed.notify_waiters();
+    }
+
+    /// Begins or ends its quarantine: why nothing of it is served nor stored.
+    pub fn quarantine(&self, why: Option<Arc<str>>) {
+        self.state.lock().quarantined = why;
+        // Whoever waits for an entry computes it.
+        self.changed.notify_waiters();
+    }
+
+    /// Why nothing of it is served nor stored, if that is so.
+    pub fn quarantined(&self) -> Option<Arc<str>> {
+        self.state.lock().quarantined.clone()
+    }
+
+    /// Counts hits computed again, those of them that were not the same, and what that cost.
+    pub fn verified(&self, hits: u64, mismatches: u64, cpu_ns: u64) {
+        let stats = &mut self.state.lock().stats;
+        stats.verified += hits;
+        stats.mismatches += mismatches;
+        stats.verify_ns += cpu_ns;
     }
 
     /// Leases of a session.
@@ -455,6 +486,9 @@ impl State {
         ssd: &SsdTier,
         now: Duration,
     ) -> Answer {
+        if self.quarantined.is_some() {
+            return Answer::Bypass;
+        }
         let entry = &item.fingerprint;
         if let Some(location) = self.locate(entry, ssd) {
             return Answer::Hit(location);

@@ -124,6 +124,10 @@ impl Cache {
             len,
             cost,
         } = element;
+        if collection.quarantined().is_some() {
+            collection.release(&[item.fingerprint], session.id);
+            return self.refused("quarantined");
+        }
         let end = staging_offset.checked_add(len);
         if len > ELEMENT_BYTES_MAX || end.is_none_or(|end| end > staging.bytes()) {
             collection.release(&[item.fingerprint], session.id);

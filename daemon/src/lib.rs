@@ -36,6 +36,7 @@ pub mod memory;
 pub mod metrics;
 pub mod misses;
 mod notes;
+pub mod quarantine;
 pub mod recovery;
 pub mod refusals;
 pub mod segment;

@@ -30,6 +30,8 @@ pub struct Metrics {
     pub cpu_spent: Counter,
     /// Money that saved, at the configured price of a CPU hour.
     pub money_saved: Counter,
+    /// Hits computed again.
+    pub verify: VerifyMetrics,
     /// Bytes read by tier.
     pub bytes_read: IntCounterVec,
     /// Bytes held by tier.
@@ -56,6 +58,41 @@ pub struct Metrics {
     pub takeovers: IntCounter,
     /// Errors by code.
     pub errors: IntCounterVec,
+}
+
+/// Hits computed again, to be compared.
+pub struct VerifyMetrics {
+    /// All of them.
+    pub hits: Counter,
+    /// Of these, not the same.
+    pub mismatches: Counter,
+    /// CPU seconds spent on that.
+    pub cpu: Counter,
+    /// Subgraphs in quarantine.
+    pub quarantined: IntGauge,
+}
+
+impl VerifyMetrics {
+    fn new(r: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            hits: counter(r, "prebake_verified_total", "Hits computed again and compared.")?,
+            mismatches: counter(
+                r,
+                "prebake_mismatches_total",
+                "Hits computed again that were not the same.",
+            )?,
+            cpu: counter(
+                r,
+                "prebake_verify_cpu_seconds_total",
+                "CPU time spent on computing hits again.",
+            )?,
+            quarantined: gauge(
+                r,
+                "prebake_quarantined",
+                "Subgraphs that did not reproduce and are not served.",
+            )?,
+        })
+    }
 }
 
 impl Metrics {
@@ -90,6 +127,7 @@ impl Metrics {
                 "CPU time spent computing entries.",
             )?,
             money_saved: counter(&r, "prebake_money_saved_total", "CPU time saved, in money.")?,
+            verify: VerifyMetrics::new(&r)?,
             bytes_read: vec(&r, "prebake_read_bytes_total", "Bytes read, by tier.", "tier")?,
             tier_bytes: gauges(&r, "prebake_tier_bytes", "Bytes held, by tier.", "tier")?,
             tier_budget: gauges(&r, "prebake_tier_budget_bytes", "Bytes allowed, by tier.", "tier")?,
@@ -146,12 +184,15 @@ impl Metrics {
         }
     }
 
-    fn lasting_counters(&self) -> [(&'static str, &Counter); 4] {
+    fn lasting_counters(&self) -> [(&'static str, &Counter); 7] {
         [
             ("cpu_saved", &self.cpu_saved),
             ("cpu_spent", &self.cpu_spent),
             ("money_saved", &self.money_saved),
             ("evicted_cost", &self.evicted_cost),
+            ("verified", &self.verify.hits),
+            ("mismatches", &self.verify.mismatches),
+            ("verify_cpu", &self.verify.cpu),
         ]
     }
 

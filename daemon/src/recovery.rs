@@ -72,6 +72,9 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
             }
         }
     }
+    for collection in cache.catalog.all() {
+        cache.judge(&collection);
+    }
     forget_missing(cache, &*cache.index, known.into_keys());
     notes::forget_unused(cache);
     cache.ssd.shrink(cache.ssd.budget().bytes_max(), Why::Budget);

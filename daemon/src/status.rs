@@ -6,6 +6,7 @@ use crate::{
     collection::Collection,
     memory::BLOCK_BYTES,
     metrics::by_label,
+    quarantine::Quarantined,
     refusals::Refusal,
     segment::Segment,
     session::{Peer, Session},
@@ -66,6 +67,7 @@ pub fn refresh(cache: &Cache) {
         .set(segments.iter().map(|s| s.summary().rows as i64).sum());
     metrics.segments.set(segments.len() as i64);
     metrics.collections.set(cache.catalog.all().len() as i64);
+    metrics.verify.quarantined.set(cache.quarantine.len() as i64);
 }
 
 /// The status as this peer may see it: collections and jobs of its own domain, totals of all.
@@ -103,6 +105,12 @@ pub fn of(cache: &Cache, peer: Peer) -> v1::StatusResponse {
             .into_iter()
             .map(|r| refusal(cache, r))
             .collect(),
+        quarantined: cache
+            .quarantine
+            .of(&domain_of(peer))
+            .into_iter()
+            .map(|q| quarantined(cache, q))
+            .collect(),
     }
 }
 
@@ -129,6 +137,9 @@ fn totals(cache: &Cache) -> v1::Totals {
         segments: metrics.segments.get().unsigned_abs(),
         evictions: metrics.evictions.with_label_values(&["ssd"]).get(),
         evicted_recompute_cpu_seconds: metrics.evicted_cost.get(),
+        verified: metrics.verify.hits.get() as u64,
+        mismatches: metrics.verify.mismatches.get() as u64,
+        verify_cpu_seconds: metrics.verify.cpu.get(),
         miss_reasons: by_label(&metrics.misses)
             .into_iter()
             .filter(|(_, n)| *n > 0)
@@ -155,6 +166,25 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         miss_reasons: stats.reasons.into_iter().map(|(k, v)| (k.into(), v)).collect(),
         differs: collection.nearest.differs.clone(),
         changed_items: stats.changed.into(),
+        verified: stats.verified,
+        mismatches: stats.mismatches,
+        verify_cpu_seconds: stats.verify_ns as f64 / 1e9,
+        quarantined: collection.quarantined().is_some(),
+    }
+}
+
+/// A subgraph that did not reproduce, as its user sees it.
+pub fn quarantined(cache: &Cache, found: Quarantined) -> v1::Quarantined {
+    v1::Quarantined {
+        subgraph_digest: found.digest,
+        pipeline: found.pipeline,
+        operator: found.operator,
+        location: found.location,
+        item: found.item,
+        reason: found.reason,
+        job: found.job,
+        pid: found.pid,
+        seconds_ago: seconds_since(cache, found.at_ns),
     }
 }
 

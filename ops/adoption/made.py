@@ -13,7 +13,7 @@ from PIL import Image
 
 CLASSES = 10
 #: Enough that a job's beginning does not hide what its batches cost; few enough for twenty stacks.
-IMAGES, SOUNDS, LINES = 150, 240, 4_000
+IMAGES, SOUNDS, LINES = 300, 300, 4_000
 #: Of a made image: as large as a photograph of ImageNet.
 SHAPE = (375, 500, 3)
 

@@ -37,16 +37,19 @@ class Size:
     processes: int
     #: In each of the latter: tenths of a second each.
     pairs: int
+    #: Of a large data set.
+    files: int
 
 
-FULL = Size(rounds=9, processes=5, pairs=4)
-QUICK = Size(rounds=2, processes=2, pairs=2)
+FULL = Size(rounds=9, processes=5, pairs=4, files=1_000_000)
+QUICK = Size(rounds=2, processes=2, pairs=2, files=20_000)
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 
 
-def measure(data: Path | None, size: Size) -> list[Row]:
+def measure(args: argparse.Namespace, size: Size) -> list[Row]:
     """All rows, in the order of the table."""
+    data = args.data
     import cold
     import knowing
     import warm
@@ -55,7 +58,7 @@ def measure(data: Path | None, size: Size) -> list[Row]:
     rows = [
         *warm.idle_rows(size.processes),
         *warm.read_rows(ITEMS, size.processes, size.pairs),
-        *knowing.rows(size.processes),
+        *knowing.rows(size.processes, size.files, args.files, args.torch),
     ]
     if data is not None:
         return [*rows, *cold.Cold(data, images).rows(size.rounds)]
@@ -83,12 +86,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="a folder of JPEGs; without it, images are made")
     parser.add_argument("--out", type=Path, default=Path("target/bench.json"))
+    parser.add_argument(
+        "--files", type=Path, help="a folder to keep a million small files in, for the next run"
+    )
+    parser.add_argument("--torch", help="a Python that has torchvision and this package")
     args = parser.parse_args()
     # NumPy reads these when it is loaded, which is why what needs it is imported later.
     os.environ.update(ONE_THREAD)
     quick = os.environ.get("QUICK", "") not in ("", "0")
     before = os.getloadavg()[0]
-    rows = [row.figures() for row in measure(args.data, QUICK if quick else FULL)]
+    rows = [row.figures() for row in measure(args, QUICK if quick else FULL)]
     report: dict[str, Any] = {
         "images_made": args.data is None,
         "quick": quick,

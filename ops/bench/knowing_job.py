@@ -1,4 +1,4 @@
-"""A job of the rows of knowing: `python knowing_job.py watch | first FOLDER | look FOLDER`.
+"""A job of the rows of knowing: `python knowing_job.py watch | first FOLDER | look FOLDER | check FOLDER`.
 
 The last line of output is the answer, JSON.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import gc
 import json
 import os
+import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,12 @@ CALLS = 2_000
 OBJECTS = 200
 #: Items asked for at once where all of a data set is looked at: as many as one request takes.
 CHUNK = 1_024
+#: Files of the small data set, and numbers in each.
+ITEMS, BYTES = 500, 25
+#: A file's `stat` is trusted once the file has been left alone for two seconds.
+SETTLE_SECONDS = 2.5
+#: Asking whether all is looked at takes a while itself, of a million.
+POLL_SECONDS = 0.02
 
 
 @prebake.pure
@@ -35,11 +43,11 @@ def load(path: str) -> Any:
 
 
 def each(call: Callable[[], Any]) -> float:
-    """Nanoseconds of a call, on average."""
-    start = time.perf_counter_ns()
+    """Nanoseconds of this thread's CPU time for a call, on average."""
+    start = time.thread_time_ns()
     for _ in range(CALLS):
         call()
-    return (time.perf_counter_ns() - start) / CALLS
+    return (time.thread_time_ns() - start) / CALLS
 
 
 def watch() -> dict[str, Any]:
@@ -51,13 +59,74 @@ def watch() -> dict[str, Any]:
 
     record()
     held = [[] for _ in range(OBJECTS - 1)]
+    taken = snapshot.Snapshot(held)
     nothing: list[Any] = []
     return {
         "rng_tripwire_us": [each(lambda: tripwire.moved(tripwire.state())) / 1e3],
         "recorder_us": [each(record) / 1e3],
         "audit_event_ns": [each(lambda: gc.get_referents(nothing))],
-        "snapshot_200_us": [each(lambda: snapshot.take(held)) / 1e3],
+        "snapshot_us": [each(lambda: taken.holds(held)) / 1e3],
+        "hit_us": [_hit()],
     }
+
+
+def _hit() -> float:
+    """CPU microseconds for one element of a data set like torchvision's ImageFolder, in shuffled order."""
+    with tempfile.TemporaryDirectory(prefix="prebake-bench-") as folder:
+        paths = [os.path.join(folder, str(i)) for i in range(ITEMS)]
+        for i, path in enumerate(paths):
+            Path(path).write_bytes(i.to_bytes(4, "big") * BYTES)
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        time.sleep(SETTLE_SECONDS)
+        wrapped = prebake.wrap(Folder(paths))
+        order = random.Random(0).choices(range(ITEMS), k=CALLS)
+        for i in order:
+            wrapped[i]
+        start = time.thread_time_ns()
+        for i in order:
+            wrapped[i]
+        spent = time.thread_time_ns() - start
+        if wrapped.stats()["reused"] < CALLS:
+            raise RuntimeError(f"not all were hits: {wrapped.stats()}")
+        return spent / CALLS / 1e3
+
+
+class Scale:
+    """A step with a parameter."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, value: Any) -> Any:
+        return value * self.by
+
+
+class Compose:
+    """As torchvision's."""
+
+    def __init__(self, transforms: list[Any]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, value: Any) -> Any:
+        for transform in self.transforms:
+            value = transform(value)
+        return value
+
+
+class Folder:
+    """As torchvision's ImageFolder."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.samples = [(path, i) for i, path in enumerate(paths)]
+        self.loader = load
+        self.transform = Compose([Scale(1), Scale(2), Scale(3)])
+
+    def __getitem__(self, i: int) -> Any:
+        path, target = self.samples[i]
+        return self.transform(self.loader(path)), target
+
+    def __len__(self) -> int:
+        return len(self.samples)
 
 
 def files(folder: Path) -> list[str]:
@@ -78,8 +147,9 @@ def first(folder: Path) -> dict[str, Any]:
 
 
 def look(folder: Path) -> dict[str, Any]:
-    """All inputs looked at by a job that does not know them, and once more."""
+    """All inputs read by a job that does not know them, and the first of them stored."""
     paths = files(folder)
+    next(prebake.wrap(paths, [load]).batches())
     job = _native.connect(None, "bench", False)
     described = graph.chain([graph.files(False), graph.step(load, graph.identify(load))])
     items = job.plan(described).files(None, paths)
@@ -87,17 +157,47 @@ def look(folder: Path) -> dict[str, Any]:
     for at in range(0, len(paths), CHUNK):
         granted, _ = items.acquire(range(at, min(len(paths), at + CHUNK)), [], 1)
         items.release(granted)
-    check = time.perf_counter() - start
+    return {"read_s": time.perf_counter() - start}
+
+
+def check(folder: Path) -> dict[str, Any]:
+    """All inputs looked at beside a job that reads its first batch, and before the next two epochs."""
+    paths = files(folder)
     start = time.perf_counter()
-    if items.validate():
-        raise RuntimeError("files changed while they were measured")
-    return {"million_check_s": check, "million_again_s": time.perf_counter() - start}
+    wrapped = prebake.wrap(paths, [load])
+    next(wrapped.batches())
+    first = time.perf_counter() - start
+    items = wrapped._pipeline.fill.items()
+    checked = _all_looked_at(items, start)
+    epochs = [_epoch(items) for _ in range(2)]
+    (begin, again), (_, quiet) = epochs
+    return {
+        "first_s": first,
+        "check_s": checked,
+        "begin_ms": begin * 1e3,
+        "again_s": again,
+        "again_us": again / len(paths) * 1e6,
+        "quiet_us": quiet / len(paths) * 1e6,
+    }
+
+
+def _epoch(items: Any) -> tuple[float, float]:
+    """Seconds until the caller may go on, and until all is looked at."""
+    start = time.perf_counter()
+    items.validate()
+    return time.perf_counter() - start, _all_looked_at(items, start)
+
+
+def _all_looked_at(items: Any, start: float) -> float:
+    while items.looked_at() != (len(items), len(items)):
+        time.sleep(POLL_SECONDS)
+    return time.perf_counter() - start
 
 
 def main() -> None:
     """The command line."""
     kind, *arguments = sys.argv[1:]
-    kinds = {"first": first, "look": look}
+    kinds = {"first": first, "look": look, "check": check}
     print(json.dumps(watch() if kind == "watch" else kinds[kind](Path(arguments[0]))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -38,7 +39,18 @@ def inflate(text: bytes) -> np.ndarray:
     return np.resize(np.frombuffer(text, np.uint8), 32 << 20)
 
 
+@prebake.pure
+def drifting(text: bytes) -> int:
+    """Reads what its user vouched it would not: it does not reproduce."""
+    return len(text) + sys.modules["__main__"].drift()
+
+
+def drift() -> int:
+    return int(os.environ["DRIFT"])
+
+
 PIPELINES = {
+    "drifting": [read, drifting],
     "share": [read, histogram],
     "cheap": [read, cheap],
     "dear": [read, dear],

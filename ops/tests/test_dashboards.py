@@ -55,6 +55,10 @@ CAUSED = [
     'prebake_evicted_bytes_total{tier="ssd"}',
     "prebake_evicted_recompute_cpu_seconds_total",
     "sum(prebake_errors_total)",
+    "prebake_verified_total",
+    "prebake_verify_cpu_seconds_total",
+    "prebake_mismatches_total",
+    "prebake_quarantined",
 ]
 
 
@@ -78,10 +82,10 @@ class Mix:
             (folder / f"{i:03}.txt").write_bytes(numbers.bytes(4000))
         return folder
 
-    def run(self, kind: str, folder: Path, jobs: int = 1) -> None:
+    def run(self, kind: str, folder: Path, jobs: int = 1, **environment: str) -> None:
         script = Path(__file__).parent / "jobs.py"
         command = [sys.executable, str(script), kind, str(folder)]
-        started = [subprocess.Popen(command, env=self.environment) for _ in range(jobs)]
+        started = [subprocess.Popen(command, env=self.environment | environment) for _ in range(jobs)]
         for job in started:
             assert job.wait(timeout=JOB_SECONDS_MAX) == 0
 
@@ -103,6 +107,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         mix.run("share", shared)
         (shared / "000.txt").write_bytes(b"edited")
         mix.run("share", shared)
+        mix.run("share", shared, PREBAKE_VERIFY="1")
+        mix.run("drifting", few, DRIFT="0")
+        mix.run("drifting", few, DRIFT="1", PREBAKE_VERIFY="1")
         mix.run("large", large)
         # The dear elements push out the cheap ones, which are then missed.
         mix.run("cheap", few)

@@ -19,7 +19,7 @@ from prebake.cached import cached
 from prebake.code import fingerprint
 from prebake.dataset import Dataset
 from prebake.errors import PrebakeWarning, Refused
-from prebake.marks import pure, random, register
+from prebake.marks import pure, random, register, split
 from prebake.wrap import wrap
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "pure",
     "random",
     "register",
+    "split",
     "wrap",
 ]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, snapshot, tripwire
+from prebake import graph, marks, remote, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Fill, nothing_ahead, unseen
+from prebake.fill import nothing_ahead, unseen
+from prebake.reads import Background, Record, Recorder, also
+from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 
 class Input(NamedTuple):
@@ -31,43 +35,58 @@ def in_turn(
     describe: Callable[[int], Input],
     begin: Callable[[int], Iterator[Any]],
     take: Callable[[Iterator[Any]], Any],
+    background: bool = False,
 ) -> Iterator[Any]:
     """Values of `Entries` from the first on, without end; each is the next that is taken from one source.
 
     `begin` opens the source where value i begins. It is begun anew after values that were there already, and
-    if a file was edited since: what it read before must not be stored as made of the file's new content.
+    if a file was edited since: what it read before must not be stored as made of the file's new content. What
+    it opened since it was begun, every later value may be made of; with `background`, in threads of its own.
     """
-    resumed = _Resumed(begin, take)
-    for first in itertools.count(0, BLOCK):
-        inputs = [describe(i) for i in range(first, first + BLOCK)]
-        entries = Entries(
-            step,
-            inputs,
-            lambda i, first=first, inputs=inputs: resumed.take(first + i, inputs[i].paths),
-            in_turn=True,
-        )
-        for i in range(BLOCK):
-            yield entries.get(i)
+    with contextlib.closing(_Resumed(begin, take, background)) as resumed:
+        for first in itertools.count(0, BLOCK):
+            inputs = [describe(i) for i in range(first, first + BLOCK)]
+            entries = Entries(
+                step,
+                inputs,
+                lambda i, first=first, inputs=inputs: resumed.take(first + i, inputs[i].paths),
+                in_turn=True,
+            )
+            for i in range(BLOCK):
+                yield entries.get(i)
 
 
 class _Resumed:
     """A source, and what comes next of it."""
 
-    def __init__(self, begin: Callable[[int], Iterator[Any]], take: Callable[[Iterator[Any]], Any]) -> None:
+    def __init__(
+        self, begin: Callable[[int], Iterator[Any]], take: Callable[[Iterator[Any]], Any], background: bool
+    ) -> None:
         self._begin = begin
         self._take = take
         self._source: Iterator[Any] = iter(())
         self._next = -1
         self._stats: list[Any] = []
+        self._opened = Record()
+        self._background = Background() if background else None
+
+    def close(self) -> None:
+        """Ends the source."""
+        self._source = iter(())
+        if self._background is not None:
+            self._background.close()
 
     def take(self, i: int, paths: Sequence[str]) -> Any:
         stats = [_stat(path) for path in paths]
-        if i != self._next or stats != self._stats:
-            self._source, self._stats = self._begin(i), stats
-        # After an error it is nowhere.
-        self._next = -1
-        value = self._take(self._source)
+        with Recorder(background=self._background is not None) as record:
+            if i != self._next or stats != self._stats:
+                self._source, self._stats, self._opened = self._begin(i), stats, Record()
+            # After an error it is nowhere.
+            self._next = -1
+            value = self._take(self._source)
         self._next = i + 1
+        self._opened.merge(record)
+        also(self._opened)
         return value
 
 
@@ -83,7 +102,8 @@ class Entries:
     """The values of `step` over `inputs`; `compute(i)` makes the one of input i.
 
     `step` is what the values are known by: a function, or a partial of one with parameters. Raises `Refused`
-    if that cannot be known. With `in_turn` no value is made before those that stand before it.
+    if that cannot be known. With `in_turn` no value is made before those that stand before it. `recorder`
+    records what making one opens.
     """
 
     def __init__(
@@ -92,16 +112,28 @@ class Entries:
         inputs: Sequence[Input],
         compute: Callable[[int], Any],
         in_turn: bool = False,
+        recorder: Callable[[], Recorder] = Recorder,
     ) -> None:
         self._step = step
         self._in_turn = in_turn
         self._inputs = inputs
         self._known: Identity = identify(step)
-        self._held = snapshot.take([step])
+        refuse_unheard(self._known, graph.called(step))
+        self._held = snapshot.Snapshot([step])
         self._compute = compute
         #: Whether making a value drew random numbers.
         self._drew = False
-        self._fill = Fill(self._open, compute, len(inputs), self._unchanged)
+        self._described_ns = 0
+        self._watched = Watched(
+            self._open,
+            compute,
+            len(inputs),
+            declared=lambda i: inputs[i].paths,
+            described=lambda: (self._known, self._described_ns - SETTLED_NS),
+            unchanged=self._unchanged,
+            recorder=recorder,
+            tolerance=lambda: marks.tolerance(step),
+        )
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -110,9 +142,9 @@ class Entries:
         """Value i: read, waited for, or computed here."""
         if self._drew:
             return self._compute(i)
-        ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._fill.seen)
+        ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._watched.fill.seen)
         try:
-            return self._fill.many([i], ahead)[0]
+            return self._watched.many([i], ahead)[0]
         except Tripped as tripped:
             # By name it may be anything's; that it drew makes it random, even if what came out is fixed.
             tripwire.restore(tripped.before)
@@ -122,17 +154,20 @@ class Entries:
 
     def is_stored(self, i: int) -> bool:
         """Whether value i can be read by other processes, as far as this one knows."""
-        items = self._fill.items()
-        return items is not None and not items.missing([i])
+        return self._watched.is_stored(i)
 
     def stats(self) -> dict[str, int]:
         """Values by outcome (computed, reused, followed, bypassed), as this process saw them."""
-        return self._fill.stats()
+        return self._watched.stats()
 
-    def _open(self, job: Any) -> Any:
-        # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
-        self._held, self._known = snapshot.take([self._step]), identify(self._step)
-        collection = job.plan(graph.of_call(self._step))
+    def _open(self, job: Any, found: dict[int, list[str]] | None) -> Any:
+        if found is None:
+            self._described_ns = time.time_ns()
+            # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
+            self._held, self._known = snapshot.Snapshot([self._step]), identify(self._step)
+        elif not self._unchanged(True):
+            return None
+        collection = job.plan(graph.of_call(self._step, self._known, here=found is not None))
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -140,14 +175,15 @@ class Entries:
         # What has no files reads none.
         items = collection.named(os.sep, named, unread=True)
         for i, each in enumerate(self._inputs):
-            if each.paths:
-                items.set_reads(i, list(each.paths))
+            reads = [*each.paths, *(found or {}).get(i, ())]
+            if reads:
+                remote.tell(items, i, reads)
         return items
 
     def _unchanged(self, closely: bool) -> bool:
-        held = snapshot.take([self._step])
-        if not closely and snapshot.same(held, self._held):
+        if not closely and self._held.holds([self._step]):
             return True
+        held = snapshot.Snapshot([self._step])
         try:
             unchanged = identify(self._step) == self._known
         except Exception:

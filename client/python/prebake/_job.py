@@ -127,6 +127,14 @@ def _name() -> str:
     return os.path.basename(script) or "python"
 
 
+def _before_fork() -> None:
+    # Python warns of forks in a process with threads, and a warning may be an error.
+    if _current is not None and _current.pid == os.getpid():
+        module = native()
+        if module is not None:
+            module.before_fork()
+
+
 def _after_fork() -> None:
     global _current, _lock
     _lock = threading.Lock()
@@ -139,4 +147,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -120,6 +120,10 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     # No item after the same item as before.
     second = {str(i): _ran(sources[i], steps) for i in items[1::2] + items[::2]}
     look()
+    for at, step in enumerate(steps):
+        together = getattr(step, "together", None)
+        if together is not None:
+            _compare(together, at, [i for i in items if len(first[str(i)]) > at], first, changed)
     return {
         "passes": [first, second],
         "changed": changed,
@@ -127,6 +131,21 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         "opened": sorted(_opened),
         "mapped": _programs(),
     }
+
+
+def _compare(
+    together: Callable[[list[int]], list[Any]], at: int, items: list[int], alone: Report, changed: list[bool]
+) -> None:
+    """Whether a step makes the same of items one after the other as of each alone; else it changed itself."""
+    try:
+        made = list(map(element_digest, together(items)))
+    except BaseException:
+        # Alone it did not fail, or was judged for that.
+        changed[at] = True
+        return
+    changed[at] |= any(
+        digest.hex() != alone[str(i)][at]["digest"] for i, digest in zip(items, made, strict=True) if digest
+    )
 
 
 def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
@@ -158,6 +177,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
                 "incomplete": record.incomplete or "",
                 "reads": list(record.reads),
                 "listed": list(record.listed),
+                "objects": list(record.objects),
             }
         )
         if error:
@@ -200,7 +220,7 @@ def _state(step: Any) -> _State:
 
 def _held(step: Any) -> list[Any]:
     """What a step reaches; of the user's modules, what its functions name in them."""
-    found = snapshot.take([step])
+    found = snapshot.Snapshot([step]).reached
     named: list[Any] = []
     for function in found:
         if isinstance(function, types.FunctionType):
@@ -209,7 +229,7 @@ def _held(step: Any) -> list[Any]:
             for module in reached:
                 if isinstance(module, types.ModuleType) and packages.owner(module.__name__) is None:
                     named += [vars(module)[name] for name in sorted(used.names & vars(module).keys())]
-    return found + snapshot.take(named)
+    return found + snapshot.Snapshot(named).reached
 
 
 def _differ(a: _State, b: _State) -> bool:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph, tripwire
+from prebake import graph, marks, remote, tripwire
 from prebake._job import native
 from prebake.again import Tripped
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Fill, nothing_ahead
+from prebake.fill import nothing_ahead
+from prebake.reads import served
+from prebake.stream import Called, shared
+from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,8 +29,13 @@ def cached(
     """Caches a function's value by its code, its arguments, and the content of the files that it reads.
 
     `inputs` says which files and folders it reads: a string names the parameter that holds a path or several,
-    a `Path` is a fixed one. The function must be deterministic and read nothing else; when an argument's
-    identity cannot be known, it is simply called (and a warning says so, once).
+    a `Path` is a fixed one. Other files are found out by watching what it opens; those that compiled code
+    opens (`cv2.imread`, HDF5) have to be declared. The function must be deterministic. When an argument's
+    identity or what it reads cannot be known, it is simply called (and a warning says so, once).
+
+    Of a generator function the elements are cached in turn, and the files that it is seen to open count. A
+    list among its arguments counts as far as it is gone through: with more items at its end, the elements
+    before are those that are there.
     """
     if function is None:
         return lambda function: _cached(function, list(inputs))
@@ -42,6 +51,9 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
+    if inspect.isgeneratorfunction(function):
+        return _generator(function, inputs, signature)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if native() is None:
@@ -51,6 +63,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         fill = _fill(function, inputs, bound)
         if fill is None:
             return function(*args, **kwargs)
+        served(path for each in inputs for path in _paths(each, bound))
         try:
             return fill.many([0], nothing_ahead)[0]
         except Tripped as tripped:
@@ -62,26 +75,70 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     return call
 
 
-def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Fill | None:
+def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signature) -> Any:
+    """A generator function whose elements are shared in turn."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        elements = None
+        if native() is not None:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            try:
+                elements = shared(_called(function, inputs, bound))
+            except Refused as refused:
+                not_cached(refused)
+        return function(*args, **kwargs) if elements is None else elements
+
+    return call
+
+
+def _called(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Called:
+    lists = {each for each in inputs if isinstance(each, str) and type(bound.arguments[each]) is list}
+    paths = [path for each in inputs for path in _paths(each, bound) if each not in lists]
+    for each in lists:
+        _paths(each, bound)
+    return Called(function, bound, paths, frozenset(map(str, lists)))
+
+
+def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Watched | None:
     """The one item that a call is; None if it cannot be identified."""
-    name = function.__qualname__
+    name, since, begun = function.__qualname__, time.time_ns() - SETTLED_NS, time.monotonic()
     try:
-        described = graph.of_call(function)
+        known = identify(function, graph.called(function))
         arguments = identify(dict(bound.arguments), f"{name} arguments").digest
         paths = [path for each in inputs for path in _paths(each, bound)]
+        if not inputs:
+            refuse_unheard(known, name)
     except Exception as error:
         # Looking at an odd object can raise anything; its call must not.
         not_cached(error)
         return None
 
-    def open_items(job: Any) -> Any:
-        collection = job.plan(described)
+    def open_items(job: Any, found: dict[int, list[str]] | None) -> Any:
+        collection = job.plan(graph.of_call(function, known, here=found is not None))
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
-        return collection.call(name, arguments, paths)
+        reads = [*paths, *(found or {}).get(0, ())]
+        files = [path for path in reads if not remote.is_object(path)]
+        objects = [path for path in reads if remote.is_object(path)]
+        remote.store.look(objects, begun)
+        if objects and not remote.are_known(objects):
+            files.append(remote.unknown(objects[0]))
+        items = collection.call(name, arguments, files)
+        remote.tell_objects(items, 0, objects)
+        return items
 
-    return Fill(open_items, lambda _: function(*bound.args, **bound.kwargs), 1)
+    return Watched(
+        open_items,
+        lambda _: function(*bound.args, **bound.kwargs),
+        1,
+        declared=lambda _: paths,
+        described=lambda: (known, since),
+        extensible=False,
+        tolerance=lambda: marks.tolerance(function),
+    )
 
 
 def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:

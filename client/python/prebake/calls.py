@@ -120,7 +120,7 @@ CALLS: dict[str, Code | str] = {
     **dict.fromkeys(
         words(
             "socket ssl urllib.request http.client ftplib smtplib poplib imaplib telnetlib xmlrpc "
-            "socketserver asyncio.open_connection requests httpx aiohttp urllib3 boto3 botocore s3fs "
+            "socketserver asyncio.open_connection requests httpx aiohttp urllib3 "
             "gcsfs paramiko websocket websockets grpc pycurl redis pymongo psycopg psycopg2 pymysql "
             "google.cloud azure.storage huggingface_hub torch.hub torch.utils.model_zoo wget gdown "
             "openai anthropic"
@@ -178,6 +178,20 @@ READERS = words(
     "PIL.Image.open pandas.read_csv pandas.read_json pandas.read_parquet pandas.read_pickle "
     "pandas.read_table polars.read_csv polars.read_parquet cv2.imread gzip.open bz2.open lzma.open "
     "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table"
+)
+#: Functions that open files in compiled code, where Python's audit hook hears nothing.
+COMPILED_READERS = words(
+    "cv2.imread cv2.imreadmulti cv2.VideoCapture cv2.FileStorage h5py.File h5netcdf.File netCDF4.Dataset "
+    "tables.open_file lmdb.open lmdb.Environment torchvision.io.read_image torchvision.io.read_file "
+    "torchvision.io.decode_image torchvision.io.read_video torchvision.io.VideoReader torchaudio.load "
+    "torchaudio.info soundfile.read soundfile.SoundFile soundfile.info librosa.load av.open "
+    "decord.VideoReader rasterio.open SimpleITK.ReadImage pyvips.Image.new_from_file "
+    "tokenizers.Tokenizer.from_file sentencepiece.SentencePieceProcessor safetensors.safe_open "
+    "safetensors.torch.load_file safetensors.numpy.load_file pyarrow.parquet.read_table "
+    "pyarrow.parquet.ParquetFile pyarrow.memory_map pyarrow.OSFile pyarrow.csv.read_csv "
+    "pyarrow.feather.read_table pyarrow.dataset.dataset polars.read_csv polars.read_parquet "
+    "polars.scan_csv polars.scan_parquet duckdb.connect duckdb.read_parquet faiss.read_index "
+    "tensorflow.io.read_file tensorflow.io.gfile.GFile xgboost.Booster lightgbm.Booster"
 )
 #: Functions whose result does not depend on the order of what they are given.
 ORDERLESS = frozenset(

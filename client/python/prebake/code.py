@@ -34,6 +34,11 @@ class Identity(NamedTuple):
     leaves: list[Leaf] = []  # noqa: RUF012
     #: Files whose content is a part of it.
     files: tuple[str, ...] = ()
+    #: What it calls that opens files in compiled code, unheard by Python.
+    unheard: tuple[str, ...] = ()
+    #: Functions that keep what they returned, if files are opened whose names are not written in the code:
+    #: what they kept may be of one.
+    memos: tuple[Any, ...] = ()
 
 
 def fingerprint(value: Any) -> str:
@@ -79,4 +84,11 @@ def _identify(value: Any, name: str) -> Identity:
     if len(encoder.leaves) >= LEAVES_MAX:
         # One leaf stands for the rest.
         encoder.leaves[-1] = Leaf("...", "argument", whole[:LEAF_DIGEST_BYTES])
-    return Identity(whole, dict(sorted(encoder.packages.items())), encoder.leaves, tuple(encoder.files))
+    return Identity(
+        whole,
+        dict(sorted(encoder.packages.items())),
+        encoder.leaves,
+        tuple(encoder.files),
+        tuple(sorted(encoder.unheard)),
+        tuple(encoder.memos) if encoder.opens else (),
+    )

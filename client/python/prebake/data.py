@@ -193,6 +193,15 @@ def _without_generator(encoder: Encoder, value: Any) -> None:
             encoder.member(f".{name}", each)
 
 
+def _pattern(encoder: Encoder, value: Any) -> None:
+    """A pattern of `regex`. Taken apart it is compiled code, where sets are in the order of their hashes."""
+    encoder.number(value)
+    encoder.emit("regex")
+    encoder.member(".compile", sys.modules["regex"].compile)
+    for name in ("pattern", "flags", "named_lists"):
+        encoder.member(f".{name}", getattr(value, name))
+
+
 Handler = Callable[[Encoder, Any], None]
 _EXACT: dict[str, Handler] = {
     "numpy.ndarray": _array,
@@ -206,6 +215,7 @@ _EXACT: dict[str, Handler] = {
     "pyarrow.lib.RecordBatch": _table,
     "pyarrow.lib.ChunkedArray": _table,
     "tokenizers.Tokenizer": _tokenizer,
+    "_regex.Pattern": _pattern,
     "h5py._hl.files.File": _hdf5,
     "h5py._hl.group.Group": _hdf5,
     "h5py._hl.dataset.Dataset": _hdf5,

@@ -11,28 +11,33 @@ from prebake._job import native
 from prebake.again import Again
 from prebake.fill import unseen
 from prebake.pipeline import Pipeline
+from prebake.reads import hidden
+from prebake.reuse import Reuse
 from prebake.source import Source, Step
+from prebake.transparent import Transparent
 
 #: Elements in a batch unless the caller says otherwise.
 BATCH_SIZE = 50
 
 Result = TypeVar("Result")
 
-#: Fields of the wrapper itself; all others are those of what it wraps.
-_OWN = frozenset({"_pipeline", "_wrapped", "_subsets"})
 
+class Dataset(Transparent):
+    """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork."""
 
-class Dataset:
-    """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork.
+    __slots__ = ("_pipeline", "_subsets")
 
-    What it wraps shows through: its attributes, and its class to `isinstance`.
-    """
+    _own = Transparent._own | {"_pipeline", "_subsets"}
 
-    # Libraries walk what a data set holds (MONAI seeds what it finds): its `__dict__` is the wrapped one's.
-    __slots__ = ("__weakref__", *sorted(_OWN))
-
-    def __init__(self, source: Source, wrapped: Any = None, subsets: Sequence[Any] = ()) -> None:
-        self._pipeline = Pipeline(source)
+    def __init__(
+        self,
+        source: Source,
+        wrapped: Any = None,
+        subsets: Sequence[Any] = (),
+        split: int | None = None,
+        reuse: Reuse | None = None,
+    ) -> None:
+        self._pipeline = Pipeline(source, split, reuse)
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
         self._subsets = subsets
@@ -60,6 +65,7 @@ class Dataset:
             return [self._wrapped[i] for i in indices]
         if any(map(self._is_odd, indices)):
             return [self[i] for i in indices]
+        hidden("a data set")
         places = [self._place(i) for i in indices]
         following = places[-1] + 1 if places else 0
         return self._untripped(lambda: self._elements(places, following))
@@ -73,6 +79,7 @@ class Dataset:
         """
         order = self._order(range(len(self)) if order is None else order)
         if native() is not None:
+            hidden("a data set")
             # At the start of an epoch inputs are looked at again, and the steps' own state.
             self._pipeline.renew(closely=True)
             self._pipeline.validate()
@@ -154,39 +161,10 @@ class Dataset:
             place = operator.index(subset.indices[place])
         return place + self._pipeline.source.count if place < 0 else place
 
-    @property
-    def __class__(self) -> type:
-        wrapped = _wrapped(self)
-        return Dataset if wrapped is None else type(wrapped)
-
-    @property
-    def __dict__(self) -> dict[str, Any]:
-        return getattr(_wrapped(self), "__dict__", {})
-
-    def __getattr__(self, name: str) -> Any:
-        wrapped = _wrapped(self)
-        if wrapped is None or name.startswith("__"):
-            raise AttributeError(f"{type(self).__qualname__} has no attribute {name!r}")
-        return getattr(wrapped, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        wrapped = _wrapped(self)
-        if wrapped is None or name in _OWN:
-            object.__setattr__(self, name, value)
-            return
-        setattr(wrapped, name, value)
-
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
-        return Dataset, (self._pipeline.source, self._wrapped, self._subsets)
-
-
-def _wrapped(dataset: Dataset) -> Any:
-    """What is wrapped; None before that is known."""
-    try:
-        return object.__getattribute__(dataset, "_wrapped")
-    except AttributeError:
-        return None
+        made = self._pipeline
+        return Dataset, (made.source, self._wrapped, self._subsets, made.split, made.reuse)
 
 
 def _stacked(found: list[Any]) -> Any:

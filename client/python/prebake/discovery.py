@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph
+from prebake import graph, remote
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
 from prebake.reads import Record, Recorder
@@ -26,7 +26,7 @@ Stat = tuple[int, int, int, int, int]
 
 
 class Fresh(NamedTuple):
-    """An item as it was loaded when its reads were found out."""
+    """An item as it was when its reads were found out."""
 
     loaded: Any
     record: Record
@@ -35,17 +35,33 @@ class Fresh(NamedTuple):
 
 
 class Discovery:
-    """The reads of a source's items. `learned` is told those of each item, once in a process."""
+    """The reads of a source's items. `load` makes an item as far as it reads; `operators` are what it runs.
+    `learned` is told the reads of each item, once in a process.
+    """
 
     def __init__(
-        self, source: Source, learned: Callable[[int, list[str]], None], culprit: Callable[[int], Any]
+        self,
+        source: Source,
+        load: Callable[[int], Any],
+        operators: Callable[[], list[graph.Json]],
+        learned: Callable[[int, list[str]], None],
+        culprit: Callable[[int], Any],
+        unchanged: Callable[[bool], bool],
     ) -> None:
         self._source = source
+        self._make = load
+        self._operators = operators
         self._learned = learned
         self._known = bytearray(source.count)
+        self._since = time.monotonic()
         self._own = threading.local()
         self._fill = Fill(
-            self._open, self._load, source.count, culprit=culprit, approve=lambda _, i: self._is_sound(i)
+            self._open,
+            self._load,
+            source.count,
+            unchanged,
+            culprit=culprit,
+            approve=lambda _, i: self._is_sound(i),
         )
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
@@ -53,7 +69,11 @@ class Discovery:
         unknown = [i for i in dict.fromkeys(indices) if not self._known[i]]
         if not unknown:
             return
-        for i, stored in zip(unknown, self._fill.many(unknown, ahead), strict=True):
+        found = self._fill.many(unknown, ahead)
+        # In bulk, before each is told what it reads.
+        named = (path for stored in found for path in map(os.fsdecode, stored))
+        remote.store.look(filter(remote.is_object, named), self._since)
+        for i, stored in zip(unknown, found, strict=True):
             if self._is_sound(i):
                 self._learn(i, stored)
         for i, fresh in self.fresh.items():
@@ -80,21 +100,20 @@ class Discovery:
         if fresh is None:
             return True
         try:
-            check(fresh.record, list(fresh.record.reads), f"item {i}")
+            check(fresh.record, [*fresh.record.reads, *fresh.record.objects], f"item {i}")
         except Refused as refused:
             not_cached(refused)
             return False
         return True
 
     def _open(self, job: Any) -> Any:
-        operators = self._source.operators(self._source.identities())
-        collection = job.plan(graph.chain([*operators, graph.named_step("prebake.reads")]))
+        collection = job.plan(graph.chain([*self._operators(), graph.named_step("prebake.reads")]))
         return None if collection.bypass else self._source.open_unread(collection)
 
     def _load(self, i: int) -> list[bytes]:
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         with Recorder() as record:
-            loaded = self._source.load(i)
+            loaded = self._make(i)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
         return names(record, self._source.root)
@@ -103,17 +122,20 @@ class Discovery:
 def names(record: Record, root: str) -> list[bytes]:
     """The files of a record as they are stored: below the root by their path from there."""
     root = os.path.join(os.path.abspath(root), "")
-    return sorted(os.fsencode(path[len(root) :] if path.startswith(root) else path) for path in record.reads)
+    found = [path[len(root) :] if path.startswith(root) else path for path in record.reads]
+    return sorted(os.fsencode(path) for path in [*found, *record.objects])
 
 
 def paths(stored: Sequence[bytes], root: str) -> list[str]:
     """The files of stored names."""
     root = os.path.abspath(root)
-    return [os.path.join(root, os.fsdecode(name)) for name in stored]
+    found = map(os.fsdecode, stored)
+    return [name if remote.is_object(name) else os.path.join(root, name) for name in found]
 
 
-def check(record: Record, allowed: Sequence[str], what: str) -> None:
-    """Raises `Refused` if more was looked at than the files that an item is known to read."""
+def followed(record: Record, folders: Collection[str], what: str) -> None:
+    """Raises `Refused` if it cannot be told what was read: if other things than files were, or `folders`
+    were listed."""
     if record.network is not None:
         raise Refused(Code.NETWORK, f"{what} talks to the network ({record.network})")
     if record.process is not None:
@@ -122,12 +144,23 @@ def check(record: Record, allowed: Sequence[str], what: str) -> None:
         )
     if record.incomplete is not None:
         raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")
-    if record.listed:
-        folder = next(iter(record.listed))
+    if folders:
         raise Refused(
-            Code.UNDECLARED, f"{what} lists the folder {folder}, and so depends on all that is in it"
+            Code.UNDECLARED,
+            f"{what} lists the folder {next(iter(folders))}, and so depends on all that is in it",
         )
+
+
+def check(record: Record, allowed: Sequence[str], what: str) -> None:
+    """Raises `Refused` if more was looked at than the files that an item is known to read."""
+    followed(record, record.listed, what)
     known = {os.path.abspath(path) for path in allowed}
+    for url in record.objects:
+        if not any(remote.is_object(path) and remote.Object.of(path).url == url for path in allowed):
+            raise Refused(
+                Code.UNDECLARED,
+                f"{what} reads {url}, which is not among its inputs: name them with wrap(..., inputs=fn)",
+            )
     for path in record.reads:
         if os.path.abspath(path) not in known and not _is_one(path, allowed):
             raise Refused(

@@ -65,6 +65,12 @@ class Encoder:
         #: Environment variables and files whose content counts.
         self.variables: dict[str, str | None] = {}
         self.files: dict[str, bytes | None] = {}
+        #: What code calls that opens files unheard, and whether it opens any whose names are not written in
+        #: it.
+        self.unheard: set[str] = set()
+        self.opens = False
+        #: Functions that keep what they returned.
+        self.memos: list[Any] = []
         #: Above 0 within what its user vouches for: its code is not judged.
         self.trusted = 0
         self._left = VALUES_MAX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import sys
 import warnings
 
 
@@ -38,6 +39,8 @@ class Code(enum.StrEnum):
     MODULE_AS_VALUE = "R36"
     #: Imports something that cannot be imported.
     IMPORT = "R37"
+    #: Served before, and not the same when computed again.
+    UNREPRODUCED = "R38"
     #: A value that would not come back exactly as it was.
     VALUE = "R39"
     #: Reading it back would take longer than making it.
@@ -93,12 +96,17 @@ _said: set[str] = set()
 
 
 def warn_once(topic: str, message: str) -> None:
-    """Warns in one line, at most once per process for each topic.
+    """Warns in one line, at most once per process for each topic; never raises.
 
     Forked children inherit what was said, so that a loader's workers do not repeat it.
     """
     if topic in _said:
         return
     _said.add(topic)
-    # A file name in angle brackets has no source line, so that the warning stays one line.
-    warnings.warn_explicit(message.replace("\n", " "), PrebakeWarning, "<prebake>", 1)
+    line = message.replace("\n", " ")
+    try:
+        # A file name in angle brackets has no source line, so that the warning stays one line.
+        warnings.warn_explicit(line, PrebakeWarning, "<prebake>", 1)
+    except PrebakeWarning:
+        # Under `-W error` a warning is raised; what is no error of the job's must not end it.
+        print(f"<prebake>: {line}", file=sys.stderr)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from prebake import _job, tripwire, values
+from prebake import _job, remote, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, not_cached, warn_once, where
 
@@ -30,10 +30,17 @@ COST_WEIGHT = 0.25
 #: An item can be evicted between being located and being read. So often in a row, it is computed here
 #: instead.
 READS_MAX = 3
-#: An item that takes longer is worth a close look (about 1 ms) at what computed it before it is stored.
-CLOSE_LOOK_NS = 10_000_000
+#: What is made between two looks at what makes it, in the time of a look; and no longer than this, since
+#: others wait for what is leased.
+LOOK_WORK, LOOK_WORK_NS_MAX = 10, 1_000_000_000
+#: Leases at once where a look is so long that it pays for more items than those above.
+LEASES_LONG_MAX = 1024
+#: Bytes made and not handed over yet. With more, the look is not put off.
+WITHHELD_BYTES_MAX = 64 << 20
 #: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
 CHANGES_MAX = 4
+#: So many values in a row cannot be stored: the others cannot either. Fewer may be odd ones among many.
+ODD_MAX = 16
 
 Ahead = Callable[[int], Sequence[int]]
 
@@ -59,6 +66,20 @@ def unseen(order: Sequence[int], start: int, seen: bytearray) -> Ahead:
     return ahead
 
 
+class Made(NamedTuple):
+    """An element that is to be stored, and what it took to make it."""
+
+    i: int
+    layout: str
+    parts: list[bytes]
+    cpu_ns: int
+    io_ns: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.parts))
+
+
 class Fill:
     """The items of one collection in this process.
 
@@ -68,7 +89,10 @@ class Fill:
     any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
-    into it before.
+    into it before. `verifier` computes some of the hits again, where that is asked for.
+
+    Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was
+    described when the items were opened and again then, and both are equal. Until then it is withheld.
     """
 
     def __init__(
@@ -81,6 +105,7 @@ class Fill:
         spent: Callable[[int], tuple[int, int]] = lambda i: (0, 0),
         prepare: Callable[[Sequence[int]], None] = lambda indices: None,
         approve: Callable[[Any, int], bool] = lambda items, i: True,
+        verifier: verify.Verifier | None = None,
     ) -> None:
         self._open_items = open_items
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
@@ -88,13 +113,17 @@ class Fill:
         self._prepare = prepare
         self._approve = approve
         self._compute = compute
+        self._verifier = verifier if verify.share() else None
+        #: What was counted until it did not reproduce: nothing more is read or stored here.
+        self._left: dict[str, int] | None = None
         self._unchanged = unchanged
         self._changes = 0
         self._connection: _job.Connection | None = None
         self._items: Any = None
-        #: Of an item on average: time, in nanoseconds.
-        self.cost_ns = 0.0
-        self._stored = False
+        #: Of an item on average, and of the last close look: time, in nanoseconds.
+        self.cost_ns, self.look_ns = 0.0, 0
+        #: Values in a row that could not be stored.
+        self._odd = 0
         self._unstorable = False
         #: Items to compute here, and why they are not shared.
         self._alone: dict[int, str] = {}
@@ -103,6 +132,8 @@ class Fill:
 
     def stats(self) -> dict[str, int]:
         """What this process took from the cache and what it computed, by the native module's count."""
+        if self._left is not None:
+            return dict(self._left)
         items = self._opened()
         return dict(items.stats()) if items is not None else {}
 
@@ -112,6 +143,8 @@ class Fill:
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
+        if self._left is not None:
+            return None
         connection = _job.connection()
         if connection is not self._connection:
             self._opened()
@@ -143,14 +176,24 @@ class Fill:
         self.items()
         # Without a daemon too: mapped elements are read on, and must not outlive their inputs.
         items = self._items
-        if items is not None and self._guarded(items.validate) is None:
+        if items is None:
+            return
+        try:
+            items.validate()
+        except _job.native().Error as error:
+            _job.failed(error)
             self.reset()
 
     def set_reads(self, i: int, paths: list[str]) -> None:
         """Says which files item i reads, where items are opened already."""
         items = self._opened()
         if items is not None:
-            self._guarded(items.set_reads, i, paths)
+            self._guarded(remote.tell, items, i, paths)
+
+    def stored(self, i: int) -> Any:
+        """The element of item i, if it is there; nothing is computed. None too if it cannot be told."""
+        items = self.items()
+        return None if items is None else self._read_from(items, [i]).get(i)
 
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""
@@ -158,7 +201,7 @@ class Fill:
         acquired = items and self._guarded(items.acquire, [i], [], 1)
         if not acquired or i not in acquired[0]:
             return
-        if leased is not None and items.leased(i) == leased:
+        if leased is not None and items.leased(i) == leased and self._still(items, True):
             self._guarded(items.put, i, layout, parts, cpu_ns, io_ns)
         else:
             self._guarded(items.release, [i])
@@ -178,9 +221,15 @@ class Fill:
         `validated`, inputs are as `validate` last found them.
         """
         got = got or {}
+        given = dict(got) if self._verifier is not None else got
         alone: dict[int, str] = {}
         for attempt in range(READS_MAX + 1):
             for i in indices:
+                if self._verifier is not None and i not in got:
+                    other = self._verified(self._verifier, i)
+                    if other is not None:
+                        # What else was served is in doubt as well.
+                        return {**given, i: other.value}
                 found = self._read(i, validated) if i not in got else None
                 if found is not None:
                     got[i] = values.decode(found[1], found[0])
@@ -218,7 +267,36 @@ class Fill:
             if error.code != "ragged":
                 _job.failed(error)
             return None
-        return values.decode_batch(*found) if found is not None else None
+        verifier = self._verifier
+        if found is None or verifier is not None and not self._reproduces(verifier, items, indices):
+            return None
+        return values.decode_batch(*found)
+
+    def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
+        """Item i computed again, if it is a hit that is to be verified and is not the same."""
+        items = self._opened()
+        if items is None or items.missing([i]) or not verifier.due(i):
+            return None
+        try:
+            other = verifier.check(items, i, self._culprit, self._unchanged)
+        except _job.native().Error as error:
+            _job.failed(error)
+            return None
+        if other is not None:
+            self._left = dict(items.stats())
+            self.reset()
+        return other
+
+    def _reproduces(self, verifier: verify.Verifier, items: Any, indices: Sequence[int]) -> bool:
+        """Whether items that were read are the same when computed again, and their inputs as they were."""
+        if any(self._verified(verifier, i) is not None for i in indices):
+            return False
+        changed = bool(items.missing(indices))
+        if changed:
+            # They are read again, which is no other hit.
+            for i in indices:
+                verifier.made(i)
+        return not changed
 
     def _read(self, i: int, validated: bool) -> Any:
         items = self._opened()
@@ -285,44 +363,67 @@ class Fill:
         return found
 
     def _leases(self) -> int:
-        return max(1, min(LEASES_MAX, int(LEASE_NS / self.cost_ns))) if self.cost_ns else 1
+        if not self.cost_ns:
+            return 1
+        work = min(LOOK_WORK * self.look_ns, LOOK_WORK_NS_MAX)
+        most = LEASES_MAX if work <= LEASE_NS else LEASES_LONG_MAX
+        return max(1, min(most, int(max(LEASE_NS, work) / self.cost_ns)))
 
     def _run(
         self, items: Any, granted: list[int], wanted: Sequence[int], mine: dict[int, Any], read_back: bool
     ) -> None:
         """Computes leased items and hands them over. Only a wanted item's error is the caller's."""
         wanted_set, held = set(wanted), list(granted)
+        made: list[Made] = []
         try:
-            if not self._still(items, True):
+            if not self._still(items, False):
                 return
             self._prepare(held)
             while held:
                 before = tripwire.state()
                 i = held[0]
                 self.seen[i] = 1
-                if not self._store(items, i, i in wanted_set, mine, read_back, before):
+                one = self._make(items, i, i in wanted_set, mine, before)
+                if one is None:
                     self._guarded(items.release, [i])
+                else:
+                    made.append(one)
                 held.pop(0)
                 if self.items() is not items:
                     # The daemon is lost, and the leases with it: nothing is computed ahead for anyone.
                     return
+                if sum(each.bytes for each in made) > WITHHELD_BYTES_MAX:
+                    self._hand_over(items, made, read_back)
         finally:
             # Nothing prepared outlives its leases: its input may change.
             self._prepare(())
             if held:
                 self._guarded(items.release, held)
+            self._hand_over(items, made, read_back)
             self._guarded(items.commit)
 
-    def _store(
-        self,
-        items: Any,
-        i: int,
-        wanted: bool,
-        mine: dict[int, Any],
-        read_back: bool,
-        before: tripwire.Token,
-    ) -> bool:
-        """Computes item i and puts it; False if the lease has to be given back."""
+    def _hand_over(self, items: Any, made: list[Made], read_back: bool) -> None:
+        """Puts what was withheld, if what made it is what it was; else gives the leases back."""
+        if not made:
+            return
+        begun = time.perf_counter_ns()
+        still = self._still(items, True)
+        self.look_ns = time.perf_counter_ns() - begun
+        if still:
+            for each in made:
+                cost = each.cpu_ns, each.io_ns
+                self._guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=read_back)
+                if read_back and self._verifier is not None:
+                    self._verifier.made(each.i)
+            self._changes = 0
+        else:
+            self._guarded(items.release, [each.i for each in made])
+        made.clear()
+
+    def _make(
+        self, items: Any, i: int, wanted: bool, mine: dict[int, Any], before: tripwire.Token
+    ) -> Made | None:
+        """Computes item i; what is to be stored of it, or None if the lease has to be given back."""
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         try:
             value = self._compute(i)
@@ -335,7 +436,7 @@ class Fill:
                 raise
             # It raises again when its turn comes.
             tripwire.restore(before)
-            return False
+            return None
         drawn = tripwire.moved(before)
         if drawn is not None:
             culprit = self._culprit(i)
@@ -351,34 +452,34 @@ class Fill:
             layout, parts = values.encode(value)
         except Exception as error:
             not_cached(error)
-            # Values of this kind will not be storable next time either; one odd value among others is left
-            # out.
-            self._unstorable = not self._stored
-            return False
+            self._odd += 1
+            self._unstorable = self._odd >= ODD_MAX
+            return None
+        self._odd = 0
         try:
             approved = self._approve(items, i)
         except Refused as error:
             not_cached(error)
             self._unstorable = True
-            return False
-        if not approved:
-            return False
-        if not self._still(items, wall > CLOSE_LOOK_NS):
-            return False
+            return None
+        if not approved or not self._still(items, False):
+            return None
         before_cpu, before_io = self._spent(i)
         cpu, io = cpu + before_cpu, max(0, wall - cpu) + before_io
-        stored = self._guarded(items.put, i, layout, parts, cpu, io, read_back=read_back)
-        self._stored = self._stored or stored is not None
-        self._changes = 0
-        return stored is not None
+        # Copied: making the next one may change what this one is made of.
+        return Made(i, layout, [bytes(part) for part in parts], cpu, io)
 
     def _still(self, items: Any, closely: bool) -> bool:
         """Whether what is computed now may be stored in these items; if not, they are opened anew."""
         if self._items is not items:
             # Another thread saw a change.
             return False
-        if self._unchanged(closely):
-            return True
+        try:
+            if self._unchanged(closely):
+                return True
+        except Exception as error:
+            # It asks the user's own objects.
+            not_cached(error)
         self.reset()
         self._changes += 1
         if self._changes >= CHANGES_MAX:

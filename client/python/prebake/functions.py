@@ -272,6 +272,7 @@ def _descriptor(encoder: Encoder, value: Any) -> None:
 
 
 def _lru(encoder: Encoder, function: Any) -> None:
+    encoder.memos.append(function)
     encoder.emit("lru_cache", str(function.cache_parameters()["typed"]).encode())
     _attributes(encoder, function, "cache_parameters", *functools.WRAPPER_ASSIGNMENTS)
 

@@ -65,9 +65,15 @@ def chain(operators: Sequence[Json]) -> str:
     return _graph([{**operator, "id": str(place)} for place, operator in enumerate(operators)])
 
 
-def of_call(function: Callable[..., Any]) -> str:
-    """The graph of one function over its arguments. Raises `Refused` if the function cannot be known."""
-    return chain([arguments(), step(function, identify(function, _name(function)))])
+def of_call(function: Callable[..., Any], identity: Identity, here: bool = False) -> str:
+    """The graph of one function over its arguments; `here` if it depends on the working folder."""
+    folder = {**named_step("prebake.folder"), "params": {"folder": {"text": os.getcwd()}}}
+    return chain([arguments(), *([folder] if here else []), step(function, identity)])
+
+
+def called(function: Any) -> str:
+    """What a refusal calls a function."""
+    return _name(function)
 
 
 def _graph(operators: list[Json]) -> str:

@@ -1,8 +1,8 @@
 """Looks at files that are not opened (`os.path.exists`, `Path.stat`), and what each showed.
 
-An item that asks whether a file is there is another item once it is. So what was looked at counts like what was
-read, as far as it was asked for: whether something is there and of which kind, how large it is, or all that a
-stat tells.
+An item that asks whether a file is there is another item once it is. So what was looked at counts like what
+was read, as far as it was asked for: whether something is there and of which kind, how large it is, or all
+that a stat tells.
 """
 
 from __future__ import annotations

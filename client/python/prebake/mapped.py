@@ -57,7 +57,10 @@ class DatasetSource:
             else "item i is the number i and the files that loading it opens"
         )
         self.common: list[str] = []
+        self.objects: dict[int, str] = {}
         self.refresh()
+        if self.common:
+            self.knows += f", and {', '.join(self.common)}, which all items read"
 
     @property
     def numbered(self) -> Any:
@@ -96,7 +99,7 @@ class DatasetSource:
         return [identify(self._parted.plain, f"the data set ({type(self.dataset).__qualname__})")]
 
     def probed(self, steps: Sequence[Step]) -> tuple[Callable[[int], Any], list[Step]]:
-        return _itself, [functools.partial(_load, self), *(functools.partial(_apply, self, s) for s in steps)]
+        return _itself, [Loading(self), *(functools.partial(_apply, self, s) for s in steps)]
 
     def accept(self, found: Verdict, items: Sequence[int]) -> int:
         fix = "name the files of an item with wrap(..., inputs=fn)"
@@ -151,8 +154,18 @@ def _itself(i: int) -> int:
     return i
 
 
-def _load(source: DatasetSource, i: int) -> Any:
-    return source.load(i)
+class Loading:
+    """Loading as the first step of a probe."""
+
+    def __init__(self, source: DatasetSource) -> None:
+        self.source = source
+
+    def __call__(self, i: int) -> Any:
+        return self.source.load(i)
+
+    def together(self, indices: Sequence[int]) -> list[Any]:
+        """Items in turn, as the job's one data set loads them."""
+        return self.source._parted.load_together(indices)
 
 
 def _apply(source: DatasetSource, step: Step, value: Any) -> Any:

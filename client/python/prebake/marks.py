@@ -70,14 +70,44 @@ def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     """Marks a function, class or transform as depending on nothing but its arguments and what it holds.
 
     It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by
-    how much a recomputed value may differ (accelerators), as a share of it; None asks for equal bits.
+    how much its floating-point numbers may differ when it is computed again to verify a hit (accelerators),
+    as a share of the largest magnitude in their array; None asks for equal bits. Raises `ValueError` if it
+    is no number from 0 to 1.
     """
+    if tolerance is not None:
+        tolerance = float(tolerance)
+        if not 0 <= tolerance <= 1:
+            raise ValueError(f"a tolerance is a number from 0 to 1, not {tolerance}")
     if function is None:
         return functools.partial(pure, tolerance=tolerance)
     if isinstance(function, (types.FunctionType, type)):
         setattr(function, PURE, tolerance if tolerance is not None else True)
         return function
     return Pure(function, tolerance)
+
+
+class Split:
+    """Where a list of transforms is cut; see `split`. As a transform it does nothing."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, value: Any) -> Any:
+        return value
+
+
+def split(i: int) -> Split:
+    """Says that the first `i` of the transforms are deterministic, and that all others run in the job.
+
+    It stands anywhere in the list of transforms, or is all that is given to `wrap` beside a data set that has
+    transforms of its own; it counts as none. It is for transforms of which it cannot be told: those that are
+    known to be random still run in the job, and so does one that is seen to draw.
+
+    Raises `ValueError` on a negative number.
+    """
+    if i < 0:
+        raise ValueError(f"transforms are cut after the first 0, 1, ..., not {i}")
+    return Split(i)
 
 
 _registered: dict[type, str] = {}
@@ -101,12 +131,21 @@ def is_pure(value: Any) -> bool:
     return PURE in getattr(marked, "__dict__", {})
 
 
-def tolerance(value: Any) -> float | None:
-    """By how much a recomputed value may differ; None for not at all."""
+def tolerance(value: Any, depth: int = DEPTH_MAX) -> float | None:
+    """By how much a recomputed value may differ; None for not at all. Of a container, the most of any."""
+    if not depth:
+        return None
     if type(value) is Pure:
         return value.tolerance
+    if isinstance(value, functools.partial):
+        return tolerance(value.func, depth - 1)
+    if isinstance(value, types.MethodType):
+        return tolerance(value.__func__, depth - 1)
+    if type(value) in (list, tuple) or _is_container(type(value)):
+        members = value if type(value) in (list, tuple) else _members(value)
+        return max(filter(None, (tolerance(each, depth - 1) for each in members)), default=None)
     marked = value if type(value) is types.FunctionType else type(value)
-    found = vars(marked).get(PURE)
+    found = getattr(marked, "__dict__", {}).get(PURE)
     return found if isinstance(found, float) else None
 
 

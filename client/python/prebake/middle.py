@@ -52,6 +52,7 @@ class Middle:
         culprit: Callable[[int], Any],
         approve: Callable[[Any, int], bool],
         spent: Callable[[int], tuple[int, int]],
+        unchanged: Callable[[bool], bool],
     ) -> None:
         self.cut: int | None = None
         #: Nobody has stored anything yet: the next item computed here decides.
@@ -60,6 +61,7 @@ class Middle:
             lambda job: open_at(job, self.cut or 0),
             lambda i: compute_to(i, self.cut or 0),
             count,
+            unchanged,
             culprit=culprit,
             approve=approve,
             spent=spent,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, marks, snapshot, tripwire
+from prebake import _job, graph, marks, remote, snapshot, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
@@ -16,12 +17,12 @@ from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
+from prebake.reuse import Reuse
 from prebake.source import Source, Step
-from prebake.verdict import verdict
+from prebake.verdict import reading, verdict
+from prebake.verify import Verifier, difference
+from prebake.watched import SETTLED_NS
 
-#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
-#: of the clock that stamps files.
-SETTLED_NS = 20_000_000
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
@@ -45,8 +46,12 @@ class Described(NamedTuple):
 class Pipeline:
     """Items by number, taken from the cache or made here up to the cut."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, split: int | None = None, reuse: Reuse | None = None) -> None:
+        """`split` is how many steps its user says are deterministic, and no more; `reuse` keeps what the
+        others make for as often as the user says."""
         self.source = source
+        self.split = split
+        self.reuse = reuse
         #: Steps that were seen to draw random numbers.
         self._drew: list[Step] = []
         #: Loading itself draws: nothing can be shared.
@@ -65,12 +70,17 @@ class Pipeline:
         #: When the last description was made, and how long it took.
         self._looked, self._look_s = time.monotonic(), 0.0
         #: Steps before the cut are shared, as far as they can be known.
-        self.cut = next((i for i, step in enumerate(self.steps) if self._is_random(step)), len(self.steps))
+        end = len(self.steps) if self.split is None else min(self.split, len(self.steps))
+        self.cut = next((i for i, step in enumerate(self.steps[:end]) if self._is_random(step)), end)
         #: What was described when the collection was opened; None while it is not.
         self._known: Described | None = None
+        #: The same; of the last collection while none is.
+        self._opened: Described | None = None
         #: What that held when it was last seen to be so.
-        self._held = self._snapshot()
+        self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
+        #: Since when objects of a store are to be known anew.
+        self._looked_at_objects = time.monotonic()
         #: Files of each item, where the source has to be told.
         self._reads: dict[int, list[str]] = {}
         count = self.source.count
@@ -78,19 +88,31 @@ class Pipeline:
             self._open,
             self._compute,
             count,
-            self._unchanged,
+            self._is_as_opened,
             culprit=self._culprit,
             spent=self._spent,
             prepare=self._prepare,
             approve=self._approve,
+            verifier=Verifier(self._anew, self._tolerance, self._blamed),
         )
         self._middle = Middle(
-            count, self._open_at, self._compute_to, self._culprit, self._approve, self._fresh_cost
+            count,
+            self._open_at,
+            self._compute_to,
+            self._culprit,
+            self._approve,
+            self._fresh_cost,
+            self._is_as_opened,
         )
-        self._discovery = Discovery(self.source, self._learn_found, self._culprit)
+        self._discovery = self._discover()
+        #: So many of the first steps have to run until it is known what an item reads, where loading alone
+        #: opens nothing; None while nobody has asked.
+        self._reading: int | None = None
         self._record = threading.local()
         #: Items in a row.
         self._unfollowed = 0
+        if self.reuse is not None:
+            self.reuse.begin(self._finished, self._open_after, count, self._is_as_shared)
 
     def _is_random(self, step: Step) -> bool:
         return marks.is_random(step) or any(step is each for each in self._drew)
@@ -112,11 +134,16 @@ class Pipeline:
 
     def element(self, i: int, got: dict[int, Any]) -> Any:
         """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
+        if self.reuse is not None and self.cut < len(self.steps):
+            self._record.got = got
+            return self.source.finish(i, self.reuse.element(i), ())
         value = got[i] if i in got else self.fill.compute(i)
         return self.source.finish(i, value, self.steps[self.cut :])
 
     def element_list(self, indices: Sequence[int], got: dict[int, Any]) -> list[Any]:
         """Elements in turn. If it is left to be begun again, no random numbers were drawn."""
+        if self.reuse is not None:
+            self.reuse.look(self.steps[self.cut :])
         if len(indices) < 2:
             return [self.element(i, got) for i in indices]
         before = tripwire.state()
@@ -141,6 +168,7 @@ class Pipeline:
         begins = again and (2 * self._given_count >= len(given) or self._look_is_due(0.0))
         if begins:
             self._given, self._given_count = bytearray(len(given)), 0
+            self._look_at_objects()
         return self.renew(begins)
 
     def renew(self, closely: bool = False) -> bool:
@@ -152,6 +180,7 @@ class Pipeline:
 
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
+        self._look_at_objects()
         self.fill.validate()
 
     def is_whole(self) -> bool:
@@ -202,6 +231,11 @@ class Pipeline:
         if items is None:
             return {}
         self._discovery([i for i in unknown if i not in self._reads], ahead)
+        if self._reading is None and any(self._reads.get(i) == self.source.common for i in unknown):
+            self._reading = self._steps_that_read()
+            if self._reading:
+                self._discovery, self._reads = self._discover(self._reading), {}
+                self._discovery(unknown, ahead)
         fresh = self._discovery.fresh
         if not fresh:
             return {}
@@ -245,6 +279,7 @@ class Pipeline:
 
     def _learn(self, i: int, paths: list[str]) -> None:
         self._reads[i] = paths
+        self._look(paths)
         for fill in (self.fill, self._middle.fill):
             fill.set_reads(i, paths)
 
@@ -252,6 +287,21 @@ class Pipeline:
 
     def _shared(self) -> list[Step]:
         return self.steps[: self.cut]
+
+    def _discover(self, reading: int = 0) -> Discovery:
+        """Finds out what items read in loading and so many of the first steps."""
+        return Discovery(
+            self.source,
+            lambda i: self._run(self.source.load(i), 0, reading),
+            lambda: self._operators(reading),
+            self._learn_found,
+            self._culprit,
+            self._is_as_opened,
+        )
+
+    def _is_as_opened(self, closely: bool) -> bool:
+        """For what is stored: if asked closely, at any cost."""
+        return self._unchanged(closely, always=True)
 
     def _look_is_due(self, cheap_s: float = LOOK_CHEAP_S) -> bool:
         return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
@@ -261,9 +311,10 @@ class Pipeline:
         `always`: an array edited in place within an epoch is then seen a little later."""
         if _working_folder() != self._folder:
             return False
-        held = self._snapshot()
-        if snapshot.same(held, self._held) and not (closely and (always or self._look_is_due())):
+        due = closely and (always or self._look_is_due())
+        if not due and self._held.holds(self._roots()):
             return True
+        held = snapshot.Snapshot(self._roots())
         begun = time.monotonic()
         try:
             return self._unchanged_closely(held)
@@ -271,7 +322,7 @@ class Pipeline:
             self._looked = time.monotonic()
             self._look_s = self._looked - begun
 
-    def _unchanged_closely(self, held: list[Any]) -> bool:
+    def _unchanged_closely(self, held: snapshot.Snapshot) -> bool:
         self.source.refresh()
         if self.source.numbered != self._numbered or not snapshot.same(self.source.steps, self.steps):
             return False
@@ -287,15 +338,18 @@ class Pipeline:
             self._held = held
         return unchanged
 
-    def _snapshot(self) -> list[Any]:
-        return snapshot.take([*self.source.shared(), *self._shared()])
+    def _roots(self) -> list[Any]:
+        """The objects that make what is shared."""
+        return [*self.source.shared(), *self._shared()]
 
     def _describe(self) -> Described:
         """Moves the cut before the first step that cannot be known."""
         loading, steps = self.source.identities(), []
         for i, step in enumerate(self._shared()):
             try:
-                steps.append(identify(step, graph.step_name(i + 1, step)))
+                vouched = self.split is not None and not marks.is_pure(step)
+                known = marks.Pure(step, None) if vouched else step
+                steps.append(identify(known, graph.step_name(i + 1, step)))
             except Refused as refused:
                 if i < self.source.floor:
                     raise
@@ -306,15 +360,16 @@ class Pipeline:
                 break
         return Described(loading, steps)
 
-    def _graph(self, cut: int) -> str:
+    def _graph(self, cut: int, *more: graph.Json) -> str:
+        return graph.chain([*self._operators(cut), *more])
+
+    def _operators(self, cut: int) -> list[graph.Json]:
         assert self._known is not None, "described before it is opened"
         steps = zip(self.steps[:cut], self._known.steps, strict=False)
-        return graph.chain(
-            [
-                *self.source.operators(self._known.loading),
-                *(graph.step(step, identity) for step, identity in steps),
-            ]
-        )
+        return [
+            *self.source.operators(self._known.loading),
+            *(graph.step(step, identity) for step, identity in steps),
+        ]
 
     def _open(self, job: Any) -> Any:
         self._known = None
@@ -323,8 +378,13 @@ class Pipeline:
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         self._described_ns = time.time_ns()
-        held, known = self._snapshot(), self._describe()
-        self._held, self._known = held, known
+        held, known = snapshot.Snapshot(self._roots()), self._describe()
+        if self._opened is not None and known != self._opened:
+            # It was changed in place: what items read, and what they are on the way, was of what it was.
+            self._reads.clear()
+            self._reading, self._discovery = None, self._discover()
+            self._middle.fill.reset()
+        self._held, self._known, self._opened = held, known, known
         collection = job.plan(self._graph(self.cut))
         if not collection.bypass and not collection.entries and not self._is_vouched():
             cut, self.cut = self.cut, min(self.cut, self._proven(known))
@@ -343,7 +403,7 @@ class Pipeline:
 
     def _is_vouched(self) -> bool:
         """Whether all that is shared is known to be deterministic, or its user says so."""
-        shared = [*self.source.shared(), *self._shared()] if not self.source.floor else self._shared()
+        shared = self._roots() if not self.source.floor else self._shared()
         return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
 
     def _proven(self, known: Described) -> int:
@@ -351,11 +411,34 @@ class Pipeline:
         load, steps = self.source.probed(self._shared())
         all_known = [*known.loading, *known.steps[: self.cut]]
         first = len(steps) - self.cut
-        vouched = [first + i for i, step in enumerate(self._shared()) if marks.is_pure(step)]
+        said = self.split is not None
+        vouched = [first + i for i, step in enumerate(self._shared()) if said or marks.is_pure(step)]
         found, items = verdict(all_known, load, steps, vouched, self.source.count)
         if found.code is not None:
             not_cached(Refused(found.code, found.reason))
         return self.source.accept(found, items)
+
+    def _steps_that_read(self) -> int:
+        known = self._known
+        if known is None or not self.cut:
+            return 0
+
+        def make(i: int) -> list[Record]:
+            records, value = [], None
+            for at in range(self.cut + 1):
+                with Recorder() as record:
+                    value = self.source.apply(value, self.steps[at - 1]) if at else self.source.load(i)
+                records.append(record)
+            return records
+
+        before = tripwire.state()
+        try:
+            return reading([*known.loading, *known.steps[: self.cut]], make)
+        except Exception:
+            # The user's own error: it raises again when the item's turn comes.
+            return 0
+        finally:
+            tripwire.restore(before)
 
     def _open_at(self, job: Any, cut: int) -> Any:
         if self._known is None:
@@ -363,11 +446,85 @@ class Pipeline:
         collection = job.plan(self._graph(cut))
         return None if collection.bypass else self._items(collection)
 
+    # What is reused of what is not shared.
+
+    def _finished(self, i: int) -> Any:
+        """Item i after the last step, which nobody else is given."""
+        got = self._record.got
+        value = got[i] if i in got else self.fill.compute(i)
+        return self._run(value, self.cut, len(self.steps))
+
+    def _open_after(self, job: Any, operator: graph.Json) -> Any:
+        if self._known is None:
+            return None
+        collection = job.plan(self._graph(self.cut, operator))
+        return None if collection.bypass else self._items(collection)
+
+    def _is_as_shared(self, items: Any, i: int) -> bool:
+        """Whether what was shared of item i was made of the input that it now has."""
+        of, leased = self.fill.items(), items.leased(i)
+        return of is not None and leased is not None and of.stats_of(i) == leased[1]
+
     def _items(self, collection: Any) -> Any:
         items = self.source.open(collection)
+        self._look(path for paths in self._reads.values() for path in paths)
         for i, paths in self._reads.items():
-            items.set_reads(i, paths)
+            remote.tell(items, i, paths)
         return items
+
+    def _look(self, paths: Iterable[str]) -> None:
+        """Has those that are objects of a store known as they are since this epoch began."""
+        remote.store.look(filter(remote.is_object, paths), self._looked_at_objects)
+
+    def _look_at_objects(self) -> None:
+        """Has objects of a store looked at anew, all at once, and their items known by them."""
+        reads = {i: paths for i, paths in self._reads.items() if any(map(remote.is_object, paths))}
+        reads |= {i: [url] for i, url in self.source.objects.items()}
+        if not reads:
+            return
+        self._looked_at_objects = time.monotonic()
+        self._look(path for paths in reads.values() for path in paths)
+        for i, paths in reads.items():
+            for fill in (self.fill, self._middle.fill):
+                fill.set_reads(i, paths)
+
+    # How a hit is verified.
+
+    def _anew(self, i: int) -> Any:
+        """Item i from nothing that is cached, of the middle cut neither."""
+        return self._run(self.source.load(i), 0, self.cut)
+
+    def _tolerance(self, cut: int | None = None) -> float | None:
+        """By how much numbers may differ after so many steps: what one may change, later ones take over."""
+        steps = self._shared() if cut is None else self.steps[:cut]
+        return max(filter(None, map(marks.tolerance, [*self.source.shared(), *steps])), default=None)
+
+    def _blamed(self, i: int) -> tuple[Any, str]:
+        """The items of the subgraph after which item i is not the same twice, or not what is stored."""
+        first, second = self._stages(i), self._stages(i)
+        stored = {cut: first[cut] for cut in first.keys() & second.keys()}
+        more = " between two runs"
+        found = [cut for cut in sorted(stored) if difference(stored[cut], second[cut], self._tolerance(cut))]
+        if not found:
+            more = ", though two runs agree: something it depends on changed unseen"
+            cut = self._middle.cut
+            value = self._middle.fill.stored(i) if cut in first else None
+            if value is not None and difference(_copied(value), first[cut], self._tolerance(cut)):
+                found = [cut]
+        connection = _job.connection()
+        if connection is None or not found or found[0] == self.cut:
+            return None, more
+        return self._open_at(connection.job, found[0]), more
+
+    def _stages(self, i: int) -> dict[int, values.Encoded]:
+        """Item i after each of the steps, by how many they are, as far as that can be stored."""
+        stages, value = {}, self.source.load(i)
+        for cut in range(self.cut + 1):
+            value = self.source.apply(value, self.steps[cut - 1]) if cut else value
+            if cut >= self.source.floor:
+                with contextlib.suppress(Refused):
+                    stages[cut] = _copied(value)
+        return stages
 
     # How an item is made.
 
@@ -382,19 +539,21 @@ class Pipeline:
             elif middle.cut is not None and middle.cut < self.cut:
                 value = self._run(middle.value(i), middle.cut, self.cut)
             else:
-                value = self._run(self._loaded(i), 0, self.cut)
+                value = self._run(*self._begun(i, self.cut), self.cut)
         self._record.last = record
         return value
 
     def _compute_to(self, i: int, cut: int) -> Any:
         with Recorder() as record:
-            value = self._run(self._loaded(i), 0, cut)
+            value = self._run(*self._begun(i, cut), cut)
         self._record.last = record
         return value
 
-    def _loaded(self, i: int) -> Any:
+    def _begun(self, i: int, cut: int) -> tuple[Any, int]:
+        """Item i after some of the steps up to a cut, and after how many."""
         fresh = self._discovery.fresh.get(i)
-        return self.source.load(i) if fresh is None else fresh.loaded
+        reading = self._reading or 0
+        return (self.source.load(i), 0) if fresh is None or reading > cut else (fresh.loaded, reading)
 
     def _fresh_cost(self, i: int) -> tuple[int, int]:
         fresh = self._discovery.fresh.get(i)
@@ -414,10 +573,10 @@ class Pipeline:
     def _measured(self, i: int) -> Any:
         """As `_run`, taking notes for the middle cut."""
         watch = Stopwatch(*self._fresh_cost(i))
-        value = self._loaded(i)
+        value, start = self._begun(i, self.cut)
         if not self.source.floor:
-            watch.note(0, value)
-        for at, step in enumerate(self.steps[: self.cut], start=1):
+            watch.note(start, value)
+        for at, step in enumerate(self.steps[start : self.cut], start=start + 1):
             value = self.source.apply(value, step)
             watch.note(at, value)
         *before, last = watch.measured or [None]
@@ -448,13 +607,23 @@ class Pipeline:
             return False
         check(record, [*reads, *self._described_files(record)], f"item {i}")
         self._unfollowed = 0
+        if not remote.as_told(items, i, record.objects, reads):
+            return False
         fresh = self._discovery.fresh.get(i)
         if fresh is not None:
             check(fresh.record, reads, f"item {i}")
+            if not remote.as_told(items, i, fresh.record.objects, reads):
+                return False
             if not as_read(fresh.record, items.stats_of(i)):
                 return False
         self._middle.store_first(i, items.leased(i))
         return True
+
+
+def _copied(value: Any) -> values.Encoded:
+    """A value as an element, copied: later steps may work in place."""
+    layout, parts = values.encode(value)
+    return values.Encoded(layout, [bytes(part) for part in parts])
 
 
 def _working_folder() -> str:

@@ -117,13 +117,31 @@ class Parted:
 
     def load(self, i: int) -> Any:
         """Item i: what the transform would get (once for each time it is called), and the rest."""
+        return self.load_together([i])[0]
+
+    def load_together(self, indices: Sequence[int]) -> list[Any]:
+        """Items as one data set loads them in turn: it may keep something from one for the next."""
         if self._transform is None:
-            return {"given": [[self._dataset[i]]], "counts": [1], "rest": None, "at": [[0, None, []]]}
+            loaded = [self._dataset[i] for i in indices]
+            return [
+                {"given": [[each]], "counts": [1], "rest": None, "at": [[0, None, []]]} for each in loaded
+            ]
         assert self._place is not None, "what has a transform has a place for it"
+        dataset = self._place(self._keep)
+        before = dict(vars(dataset))
+        loaded = [self._load_from(dataset, i) for i in indices]
+        for name, value in before.items():
+            # A copy was changed, where the job would have changed the data set. What is made at first use is
+            # made by each of them.
+            if value is not None and vars(dataset).get(name) is not value:
+                raise Inseparable(f"it changes its own .{name} when an item is loaded")
+        return loaded
+
+    def _load_from(self, dataset: Any, i: int) -> Any:
         kept: list[Any] = []
         self._load.kept = kept
         try:
-            element = self._place(self._keep)[i]
+            element = dataset[i]
         finally:
             self._load.kept = []
         at: list[list[Any]] = []

@@ -33,6 +33,8 @@ from prebake.errors import Code, Refused
 SECONDS_MAX = 120.0
 #: Of what is sent. A data set that holds more in memory is read faster than it is proven.
 PAYLOAD_BYTES_MAX = 1 << 29
+#: Files by which clients of object stores find and trust a server.
+CLIENT_FILES = (".pem", ".crt", "openssl.cnf", "/etc/resolv.conf", "/etc/hosts", "/etc/gai.conf")
 
 _CONTEXT = "prebake 2026 probe v1"
 #: Zero turns hashing's seed off; it is a seed like any other for the job, and not given to a child.
@@ -368,7 +370,11 @@ def _with_reads(
     ran = [seen for j in range(verdict.deterministic_until) for _, seen in _seen(report, j)]
     why = next((seen["incomplete"] for seen in ran if seen["incomplete"]), "") or traced.get("why", "")
     unhooked = []
+    # What known clients talk to is known by what they got.
+    objects = any(seen["objects"] for seen in ran)
     for path in _unseen(report, traced):
+        if objects and path.endswith(CLIENT_FILES):
+            continue
         if path in at_load:
             loaded |= dict.fromkeys([path] if is_users(path) else [])
         elif path in own:
@@ -378,7 +384,12 @@ def _with_reads(
             unhooked.append(path)
     if unhooked and not why:
         why = f"compiled code opens {unhooked[0]}"
-    if traced.get("network") and not report["loaded"]["network"] and verdict.code is not Code.NETWORK:
+    if (
+        traced.get("network")
+        and not objects
+        and not report["loaded"]["network"]
+        and verdict.code is not Code.NETWORK
+    ):
         # Of compiled code, so that it is not known which step it was.
         verdict = verdict._replace(
             deterministic_until=0, code=Code.NETWORK, reason=f"talks to the network ({traced['network'][0]})"

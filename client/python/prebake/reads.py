@@ -1,13 +1,14 @@
 """What a fill opens: the files and folders that a value was made from, as Python's audit hook tells.
 
-The hook hears of what goes through Python, and the native module of files that are only looked at (`os.stat`).
-What compiled code opens (`cv2.imread`, HDF5) or looks for is not heard of; the probe finds it by running under
-the tracer.
+The hook hears of what goes through Python, and the native module of files that are only looked at
+(`os.stat`). What compiled code opens (`cv2.imread`, HDF5) or looks for is not heard of; the probe finds it by
+running under the tracer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib.util
 import os
 import site
@@ -16,10 +17,10 @@ import sysconfig
 import threading
 import types
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from prebake import _job, looks
+from prebake import _job, clients, looks, remote
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
@@ -71,16 +72,26 @@ class Record:
         self.looks: dict[str, tuple[str, str]] = {}
         #: The user's own modules that were imported meanwhile.
         self.modules: dict[str, None] = {}
+        #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
+        self.objects: dict[str, str | None] = {}
         self.network: str | None = None
         self.process: str | None = None
         self.incomplete: str | None = None
+        #: Whether threads that do not record themselves work for it.
+        self.background = False
+        #: Whether it is over. What tasks of it do later, is not known to be of anything.
+        self.closed = False
         #: Files that the fill made itself: what it reads there is its own.
         self._made: set[str] = set()
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "stats", "listed", "modules"):
+        for name in ("reads", "listed", "modules"):
             getattr(self, name).update(getattr(other, name))
+        # As it was when it was opened first: what was read then may still be in use.
+        self.stats = {**other.stats, **self.stats}
+        for url, tag in other.objects.items():
+            self.got(url, tag)
         for path, (depth, shown) in other.looks.items():
             self.look(path, depth, shown)
         self._made |= other._made
@@ -95,6 +106,10 @@ class Record:
         with contextlib.suppress(OSError):
             stat = os.stat(path)
             self.stats[path] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+    def got(self, url: str, tag: str | None) -> None:
+        """Notes an object of a store."""
+        self.objects[url] = tag if self.objects.get(url, tag) == tag else None
 
     def look(self, path: str, depth: str, shown: str | None = None) -> None:
         known = self.looks.get(path)
@@ -125,21 +140,33 @@ class Recorder:
             value = compute(i)
 
     Opens of threads that do not record themselves cannot be attributed: one in another thread than the main
-    one makes every open record incomplete. Recorders nest; the outer one sees all.
+    one makes every open record incomplete, unless with `background` it takes them for its own. Recorders
+    nest; the outer one sees all.
     """
+
+    def __init__(self, background: bool = False) -> None:
+        self._background = Background() if background else None
 
     def __enter__(self) -> Record:
         _install()
         self._record, self._thread = Record(), threading.get_ident()
+        self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
         _records[self._thread] = self._record
+        # Tasks that this thread starts in an event loop take it with them.
+        self._token = _task_record.set(self._record)
         if _hears is not None:
             _hears.record_begins()
         return self._record
 
     def __exit__(self, *_: object) -> None:
+        if self._background is not None:
+            self._record.merge(self._background.record)
+            self._background.close()
         if _hears is not None:
             _hears.record_ends()
+        _task_record.reset(self._token)
+        self._record.closed = True
         if self._outer is None:
             del _records[self._thread]
         else:
@@ -147,6 +174,67 @@ class Recorder:
             _records[self._thread] = self._outer
 
 
+class Background:
+    """Has everything recorded that threads open which do not record themselves, until it is closed. All that
+    are open at a time share one record: whose a read is, cannot be told.
+    """
+
+    def __init__(self) -> None:
+        global _heard, _listeners
+        _install()
+        with _lock:
+            _heard = _heard or Record()
+            self.record = _heard
+            _listeners += 1
+        if _hears is not None:
+            _hears.record_begins()
+        self._open = True
+
+    def close(self) -> None:
+        global _heard, _listeners
+        if not self._open:
+            return
+        self._open = False
+        if _hears is not None:
+            _hears.record_ends()
+        with _lock:
+            _listeners -= 1
+            _heard = _heard if _listeners else None
+
+
+def also(record: Record) -> None:
+    """Takes what was recorded before for a part of what the calling thread is recording."""
+    mine = _records.get(threading.get_ident())
+    if mine is not None:
+        mine.merge(record)
+
+
+def served(paths: Iterable[str]) -> None:
+    """Tells the calling thread's open record of files that may not be opened now, since what is made of them
+    is there: who takes that depends on them no less. To be called before it is taken."""
+    record = _records.get(threading.get_ident())
+    if record is None:
+        return
+    for path in paths:
+        full = _absolute(path)
+        if os.path.isdir(full):
+            record.folder(full)
+        else:
+            record.read(full)
+
+
+def hidden(what: str) -> None:
+    """Tells the calling thread's open record that it takes something of which it is not told what it read."""
+    record = _records.get(threading.get_ident())
+    if record is not None:
+        record.incomplete = record.incomplete or f"it takes elements of {what}, which is shared by itself"
+
+
+#: What threads opened that do not record themselves, while somebody listens, and how many do.
+_heard: Record | None = None
+_listeners = 0
+#: The record that the running task works for.
+_task_record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("prebake_record", default=None)
 #: The open records, by thread.
 _records: dict[int, Record] = {}
 _lock = threading.Lock()
@@ -168,34 +256,40 @@ def _install() -> None:
                 native.listen_looks([os.stat, os.lstat, os.access])
             else:
                 sys.addaudithook(_hook)
+            clients.listen(_object)
             _installed = True
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     # Nothing may come before this: without the native module, every event of the interpreter ends here.
-    if not _records:
+    if not _records and _heard is None:
         return
     handle = _EVENTS.get(event)
-    if handle is None:
+    if handle is None or clients.inside.get():
         return
     try:
         handle(event, args)
     except Exception as error:
         # An error raised here would be the user's.
-        _each_incomplete(f"{event} could not be recorded: {type(error).__name__}")
+        why = f"{event} could not be recorded: {type(error).__name__}"
+        for record in [*_records.values(), *([_heard] if _heard else [])]:
+            record.incomplete = record.incomplete or why
 
 
 def _each_incomplete(why: str) -> None:
     for record in list(_records.values()):
-        record.incomplete = record.incomplete or why
+        if not record.background:
+            record.incomplete = record.incomplete or why
 
 
 def _mine(what: str) -> Record | None:
     """The record of the running thread. Without one, `what` may be done by a thread that a fill uses."""
     thread = threading.get_ident()
-    record = _records.get(thread)
+    record = _records.get(thread) or _task_record.get()
+    record = None if record is not None and record.closed else record
     if record is None and thread != threading.main_thread().ident and not _carries():
         _each_incomplete(f"{what} in a thread of its own")
+        return _heard
     return record
 
 
@@ -323,10 +417,40 @@ _TO_ADDRESS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.bind
 
 
 def _network(event: str, args: tuple[Any, ...]) -> None:
+    if event == "socket.getaddrinfo" and clients.awaited and not _records.get(threading.get_ident()):
+        # In a thread of the event loop's; what it is for connects in the loop.
+        return
     target = args[1] if event in _TO_ADDRESS else args[0]
     record = _mine(f"{event} is called")
     if record is not None:
         record.network = record.network or f"{event} {target!r}"[:200]
+
+
+def _object(client: Any, operation: str, parameters: dict[str, Any], answer: Any) -> None:
+    """What a known client got; see `clients`."""
+    if clients.inside.get() or not _records and _heard is None:
+        return
+    try:
+        _got(client, operation, parameters, answer)
+    except Exception as error:
+        # An error raised here would be the user's.
+        for record in [*_records.values(), *([_heard] if _heard else [])]:
+            record.incomplete = record.incomplete or f"S3 {operation}: {type(error).__name__}"
+
+
+def _got(client: Any, operation: str, parameters: dict[str, Any], answer: Any) -> None:
+    record = _mine("an object store is asked")
+    if record is None or operation in clients.HARMLESS:
+        return
+    if operation not in clients.READS:
+        record.network = record.network or f"S3 {operation}"
+        return
+    got = remote.Object(parameters["Bucket"], parameters["Key"], parameters.get("VersionId", ""))
+    with clients.own():
+        known = remote.store.endpoint()
+    if client.meta.endpoint_url != known:
+        record.network = f"S3 at {client.meta.endpoint_url}, where AWS_ENDPOINT_URL does not lead"
+    record.got(got.url, None if answer is None else remote.tag(answer))
 
 
 def _process(event: str, args: tuple[Any, ...]) -> None:

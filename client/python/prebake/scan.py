@@ -158,8 +158,10 @@ class Scan:
                 self.encoder.computed = True
         self._mutates(callee, call)
         self._judge(dotted, call)
-        if dotted in calls.READERS and call.args:
-            self._reads(call.args[0], call, 1)
+        named = dotted in calls.READERS and bool(call.args) and self._reads(call.args[0], call, 1)
+        self.encoder.opens |= dotted in calls.READERS and not named
+        if dotted in calls.COMPILED_READERS and not named:
+            self.encoder.unheard.add(dotted)
         value, rest = self._walk(callee)
         if isinstance(value, PurePath) and len(rest) == 1 and rest[0] in calls.READING_METHODS:
             self._reads(Const(value), call, 0)
@@ -380,14 +382,17 @@ class Scan:
             raise self._refuse(Code.ENVIRONMENT, ".".join(container.path))
         self.encoder.variable(name)
 
-    def _reads(self, named: Symbol, call: Call, place: int) -> None:
-        """A call that opens a file; its mode is an argument at a place."""
+    def _reads(self, named: Symbol, call: Call, place: int) -> bool:
+        """Has the file's content count that a call opens; whether its name is certain. Its mode is an
+        argument at a place."""
         path = self._path(named)
         given = call.args[place] if call.args and len(call.args) > place else None
         mode = given or call.keywords.get("mode", Const("r"))
         writes = isinstance(mode, Const) and isinstance(mode.value, str) and set(mode.value) & set("wax+")
-        if path is not None and not writes:
-            self.encoder.file(path)
+        if path is None or writes:
+            return False
+        self.encoder.file(path)
+        return True
 
     def _path(self, symbol: Symbol) -> str | None:
         """The path that a symbol certainly is: written in the code, a global's value, or joined from such."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from prebake import graph
+from prebake import graph, remote
 from prebake.code import Identity
 from prebake.errors import Code, Refused
 from prebake.placeholder import flat
@@ -33,6 +33,8 @@ class Source(Protocol):
     knows: str
     #: The data set whose items these are, if there is one that has all of them as they are.
     original: Any
+    #: Items that are objects of a store, by number: their URLs.
+    objects: dict[int, str]
     #: Files that all items read.
     common: list[str]
     #: What is done with what was loaded.
@@ -97,6 +99,12 @@ class FileSource:
         self.count = len(files)
         self.root = root
         self.path_ignored = path_ignored
+        self._find_objects()
+
+    def _find_objects(self) -> None:
+        self.objects = {i: path for i, path in enumerate(self.files) if remote.is_object(path)}
+        if self.objects:
+            self.knows = "item i is object i by URL, etag, version and size, or the content of file i"
 
     def refresh(self) -> None:
         pass
@@ -123,6 +131,8 @@ class FileSource:
         return [graph.files(self.path_ignored)]
 
     def open(self, collection: Any) -> Any:
+        if self.objects:
+            return remote.mixed(collection, self.root, self.files, self.objects)
         return collection.files(self.root, self.files)
 
     def open_unread(self, collection: Any) -> Any:
@@ -164,6 +174,7 @@ class FolderSource(FileSource):
         samples = dataset.samples if hasattr(dataset, "samples") else dataset.imgs
         self.files = paths([file for file, _ in samples])
         self.count = len(self.files)
+        self._find_objects()
         own = getattr(dataset, "transform", None)
         self.steps = [dataset.loader, *(flat(own) if own is not None else []), *self._added]
         whole = not self._added and hasattr(type(dataset), "__getitem__")

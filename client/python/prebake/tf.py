@@ -17,6 +17,7 @@ from prebake._entries import Entries, Input, in_turn
 from prebake._tfgraph import Pipeline
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
+from prebake.reads import Recorder
 
 CONTEXT = "prebake 2026 tf run v1"
 #: Bytes in a run where elements have one size: some entries fit a lease, and few calls feed a training step.
@@ -61,6 +62,8 @@ class _Runs:
         if ds.options().deterministic is False:
             raise Refused(Code.UNSTABLE, "elements come in any order; use deterministic=True")
         self.pipeline = Pipeline(_graph(ds))
+        #: Python functions of the graph run in TensorFlow's threads.
+        self._in_threads = bool(self.pipeline.functions)
         self.sized = [spec.shape.is_fully_defined() and _plain(spec.dtype) for spec in self.specs]
         self.length = self._length()
         self.step = functools.partial(
@@ -115,7 +118,12 @@ class _Runs:
         count = len(self.pipeline.rows[0])
         places = [(start, min(count, start + self.length)) for start in range(0, count, self.length)]
         inputs = [self._input(place, *self.pipeline.part(*place)) for place in places]
-        entries = Entries(self.step, inputs, lambda i: self._run(iter(self._over(*places[i]))))
+        entries = Entries(
+            self.step,
+            inputs,
+            lambda i: self._run(iter(self._over(*places[i]))),
+            recorder=lambda: Recorder(background=self._in_threads),
+        )
         return (entries.get(i) for i in range(len(inputs)))
 
     def _in_turn(self) -> Iterator[Any]:
@@ -128,7 +136,7 @@ class _Runs:
         def begin(i: int) -> Iterator[Any]:
             return iter(self.ds.skip(i * self.length))
 
-        for run in in_turn(self.step, describe, begin, self._run):
+        for run in in_turn(self.step, describe, begin, self._run, self._in_threads):
             yield run
             if run["count"] < self.length:
                 return

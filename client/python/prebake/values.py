@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from prebake import lazy_image, meta_tensor
 from prebake.errors import Code, Refused
 
 #: Leaves start on multiples of this: a cache line, and what Arrow asks of buffers.
@@ -187,8 +188,15 @@ class _Writer:
             return {"kind": "scalar", "dtype": _descr(value.dtype)}
         if torch is not None and (kind is torch.Tensor or _tv_fields(kind) is not None):
             return self._tensor(value, torch)
+        if torch is not None and kind is meta_tensor.cls():
+            plain = self._tensor(value.as_tensor(), torch)
+            return {"kind": "meta tensor", "of": plain, "held": self.node(meta_tensor.held(value), depth + 1)}
+        if meta_tensor.is_enum(value):
+            return {"kind": "enum", "class": kind.__name__, "name": value.name}
         if image is not None and kind is image.Image:
             return self._image(value, depth)
+        if lazy_image.is_one(value):
+            return self._lazy_image(value, depth)
         raise Refused(
             Code.VALUE, f"a value of type {kind.__module__}.{kind.__qualname__} cannot be stored exactly"
         )
@@ -249,6 +257,16 @@ class _Writer:
             "info": self.node(image.info, depth + 1),
         }
 
+    def _lazy_image(self, image: Any, depth: int) -> Node:
+        self._once(image)
+        file, pixels = lazy_image.parts(image)
+        return {
+            "kind": "lazy image",
+            "file": self.node(file, depth + 1),
+            "name": self.node(image.filename, depth + 1),
+            "pixels": self._image(pixels, depth + 1),
+        }
+
 
 def _tv_fields(kind: type) -> tuple[str, ...] | None:
     """What a tensor of a class of torchvision's holds besides; None if it is none of those."""
@@ -301,10 +319,26 @@ def _write_sequence(writer: _Writer, value: Any, depth: int) -> Node:
     return {"kind": type(value).__name__, "of": [writer.node(member, depth + 1) for member in value]}
 
 
-def _write_dict(writer: _Writer, value: dict[str, Any], depth: int) -> Node:
-    if not all(type(key) is str for key in value):
-        raise Refused(Code.VALUE, "a dictionary with keys that are not strings cannot be stored")
-    return {"kind": "dict", "of": [[key, writer.node(member, depth + 1)] for key, member in value.items()]}
+def _write_dict(writer: _Writer, value: dict[Any, Any], depth: int) -> Node:
+    return {
+        "kind": "dict",
+        "of": [[_write_key(key), writer.node(member, depth + 1)] for key, member in value.items()],
+    }
+
+
+def _write_key(key: Any) -> Any:
+    """A dictionary's key as JSON, which has strings, numbers, truth and null of its own."""
+    if type(key) in (str, int, bool, type(None)):
+        return key
+    if meta_tensor.is_enum(key):
+        return [type(key).__name__, key.name]
+    raise Refused(
+        Code.VALUE, f"a dictionary with a key of type {type(key).__qualname__} cannot be stored; use strings"
+    )
+
+
+def _read_key(key: Any) -> Any:
+    return meta_tensor.enum(*key) if type(key) is list else key
 
 
 _WRITERS: dict[type, Callable[[_Writer, Any, int], Node]] = {
@@ -346,12 +380,20 @@ class _Reading:
             return self._tensor(node)
         if kind == "image":
             return self._image(node)
+        if kind == "meta tensor":
+            plain, held = self.reader(node["of"]), self.reader(node["held"])
+            return lambda view: meta_tensor.made(plain(view), held(view))
+        if kind == "enum":
+            return lambda view: meta_tensor.enum(node["class"], node["name"])
+        if kind == "lazy image":
+            file, name, pixels = (self.reader(node[part]) for part in ("file", "name", "pixels"))
+            return lambda view: lazy_image.made(file(view), name(view), pixels(view))
         if kind in ("tuple", "list"):
             members = [self.reader(member) for member in node["of"]]
             make = tuple if kind == "tuple" else list
             return lambda view: make([read(view) for read in members])
         if kind == "dict":
-            pairs = [(key, self.reader(member)) for key, member in node["of"]]
+            pairs = [(_read_key(key), self.reader(member)) for key, member in node["of"]]
             return lambda view: {key: read(view) for key, read in pairs}
         if kind == "none":
             return lambda view: None

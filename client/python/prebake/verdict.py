@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from prebake import graph
 from prebake.code import Identity
 from prebake.errors import Code
 from prebake.fill import Fill, nothing_ahead
 from prebake.probe import Verdict, run
+from prebake.reads import Record
 
 #: An item on which the user's own code fails says nothing about the others: so many times others are tried.
 TRIES = 3
+
+Result = TypeVar("Result")
 
 
 def verdict(
@@ -39,13 +42,36 @@ def verdict(
                 break
         return items, found.json()
 
-    def open_items(job: Any) -> Any:
-        described = graph.chain([graph.arguments(), graph.named_step("prebake.probe")])
-        digest = hashlib.blake2b(b"".join(each.digest for each in known), digest_size=32).digest()
-        return job.plan(described).call("probe", digest, [])
-
-    items, found = Fill(open_items, probe, 1).many([0], nothing_ahead)[0]
+    items, found = _once("probe", known, probe)
     return Verdict.from_json(found), items
+
+
+def reading(known: Sequence[Identity], make: Callable[[int], list[Record]]) -> int:
+    """How many of a pipeline's first steps open files of their own, as the transforms of some libraries do:
+    an item's files are known once these have run. `make` makes an item: what loading and each step opened.
+    """
+
+    def look(_: int) -> int:
+        # Once before, since what a first run opens (a module, a table) belongs to no item.
+        make(0)
+        loading, *steps = make(0)
+        return max(
+            (i + 1 for i, step in enumerate(steps) if step.reads.keys() - loading.reads.keys()), default=0
+        )
+
+    return _once("reading", known, look)
+
+
+def _once(what: str, known: Sequence[Identity], find: Callable[[int], Result]) -> Result:
+    """What is found out about a pipeline, by the first job that asks."""
+
+    def open_items(job: Any) -> Any:
+        described = graph.chain([graph.arguments(), graph.named_step(f"prebake.{what}")])
+        digest = hashlib.blake2b(b"".join(each.digest for each in known), digest_size=32).digest()
+        return job.plan(described).call(what, digest, [])
+
+    found: Result = Fill(open_items, find, 1).many([0], nothing_ahead)[0]
+    return found
 
 
 def _pairs(count: int) -> Iterator[list[int]]:

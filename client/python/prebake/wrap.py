@@ -5,23 +5,27 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from prebake.dataset import Dataset
-from prebake.errors import Code, Refused
+from prebake.errors import Code, Refused, not_cached
 from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
-from prebake.source import FileSource, FolderSource, Step, paths
+from prebake.marks import Split
+from prebake.reuse import Reuse
+from prebake.source import FileSource, FolderSource, Source, Step, paths
+from prebake.stream import IterableDataset, SizedIterableDataset, is_stream, wrapped
 
 
 def wrap(
     dataset: Any,
-    transforms: Sequence[Step] | None = None,
+    transforms: Sequence[Step] | Split | None = None,
     *,
     root: str | os.PathLike[str] | None = None,
     path: bool = True,
-    inputs: Inputs | None = None,
+    inputs: Inputs | Sequence[str | os.PathLike[str]] | None = None,
+    reuse: int = 1,
 ) -> Any:
-    """A map-style data set with the same elements, computed once for all jobs on the node.
+    """A data set with the same elements, computed once for all jobs on the node.
 
     `dataset` is one of:
 
@@ -32,6 +36,11 @@ def wrap(
     - any other object with `__getitem__` and `__len__`. Item i is the object itself (its code and what it
       holds), the number i, and the files that it reads for it: those that `inputs(i)` names, or else those
       that it is seen to open.
+    - an object that is iterated (`torch.utils.data.IterableDataset`). Its elements are shared in the order in
+      which it yields them, as far as what it asks for is the same: its lists, item by item, and the files
+      that it is seen to open or that `inputs` names.
+
+    What can be none of these is returned as it is, with a warning.
 
     The data set's own transform (`transform`, or `transforms`) is taken apart: the first random step (see
     `prebake.random`) and all after it run in the job, every time; what comes before is shared.
@@ -39,45 +48,96 @@ def wrap(
     `root` is the folder that file names are relative to (by default the data set's own, or the common one).
     With `path=False` a renamed or moved file is the same input; then no transform may look at the path.
 
-    Raises `Refused` if `dataset` is of another kind.
+    With `reuse=k` what the random part makes of an item is given k times (in k epochs) before it is made
+    anew, and draws nothing in between: a run is then not bit for bit what it is without. By default nothing
+    random is ever given twice.
+
+    Raises `Refused` if `dataset` is no data set, or the arguments do not go together.
     """
-    if type(dataset) is Dataset and transforms is None:
+    if reuse < 1:
+        raise Refused(Code.DATASET, f"what is random is used once or more often, not {reuse} times")
+    steps, split = _parted(transforms)
+    return _wrap(dataset, steps, _How(_folder(root), path, inputs, split, reuse))
+
+
+class _How(NamedTuple):
+    """What is asked for beside the transforms; see `wrap`."""
+
+    root: str | None
+    path: bool
+    inputs: Any
+    split: int | None
+    reuse: int
+
+    def of(self, source: Source, dataset: Any = None, subsets: Sequence[Any] = ()) -> Dataset:
+        return Dataset(source, dataset, subsets, self.split, self._reuse(source))
+
+    def _reuse(self, source: Source) -> Reuse | None:
+        if self.reuse == 1:
+            return None
+        try:
+            return Reuse(self.reuse, source.count)
+        except OSError as error:
+            not_cached(Refused(Code.NO_ROOM, f"nothing is reused, since uses cannot be counted: {error}"))
+            return None
+
+
+def _parted(transforms: Any) -> tuple[list[Step] | None, int | None]:
+    """The transforms without where they are cut, and that."""
+    given = [transforms] if isinstance(transforms, Split) else transforms
+    if given is None:
+        return None, None
+    split = next((each.at for each in given if isinstance(each, Split)), None)
+    steps = [each for each in given if not isinstance(each, Split)]
+    return (None if split is not None and not steps else steps), split
+
+
+def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
+    if type(dataset) in (Dataset, IterableDataset, SizedIterableDataset) and steps is None:
         return dataset
-    if isinstance(dataset, (list, tuple)):
-        return _of_files(dataset, transforms, root, path)
+    if isinstance(dataset, (list, tuple)) and steps:
+        return _of_files(dataset, steps, how)
     if _is_of_torch(dataset, "Subset"):
-        return _of_subset(dataset, transforms, root, path, inputs)
-    if _is_of_torch(dataset, "ConcatDataset") and inputs is None:
-        parts = [wrap(each, transforms, root=root, path=path) for each in dataset.datasets]
-        return _with(dataset, "datasets", parts)
-    if is_iterable_style(dataset):
-        raise Refused(
-            Code.DATASET,
-            f"a {type(dataset).__qualname__} yields its items in an order of its own, so that none can be "
-            "told from another: wrap the map-style data set that it reads, or give what it calls for each "
-            "item to prebake.cached(fn, inputs=[...])",
-        )
-    if inputs is None and _is_folder(dataset):
-        return _of_folder(dataset, transforms, root, path)
+        return _of_subset(dataset, steps, how)
+    if _is_of_torch(dataset, "ConcatDataset") and how.inputs is None:
+        return _with(dataset, "datasets", [_wrap(each, steps, how) for each in dataset.datasets])
+    iterated = is_iterable_style(dataset) or is_stream(dataset) and not is_map_style(dataset)
+    if iterated and not _is_folder(dataset):
+        return _of_stream(dataset, steps, how)
+    if how.inputs is None and _is_folder(dataset):
+        _refuse_two(dataset, steps)
+        return how.of(FolderSource(dataset, steps or (), how.root, not how.path), dataset)
     if not is_map_style(dataset):
-        raise Refused(
-            Code.DATASET,
-            f"wrap cannot see into a {type(dataset).__qualname__}: give it a list of file paths with the "
-            "transforms, or an object with __getitem__ and __len__",
-        )
-    _refuse_two(dataset, transforms)
-    source = DatasetSource(dataset, _folder(root), not path, inputs, transforms or ())
-    return Dataset(source, dataset)
+        return _as_it_is(dataset, steps)
+    _refuse_two(dataset, steps)
+    return how.of(DatasetSource(dataset, how.root, not how.path, how.inputs, steps or ()), dataset)
 
 
-def _of_files(files: Any, transforms: Any, root: Any, path: bool) -> Dataset:
+def _of_files(files: Any, steps: list[Step], how: _How) -> Dataset:
     if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, files))):
         raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
-    if not transforms:
-        raise Refused(
-            Code.DATASET, "wrap needs the transforms: the first gets the path, the last makes the element"
-        )
-    return Dataset(FileSource(paths(files), list(transforms), _folder(root), not path))
+    return how.of(FileSource(paths(files), steps, how.root, not how.path))
+
+
+def _as_it_is(dataset: Any, steps: Any) -> Any:
+    """A data set that cannot be shared: a job that wraps it goes on as without. Raises `Refused` on what is
+    no data set, or if there are transforms, which a data set as it is would be without."""
+    name = type(dataset).__qualname__
+    what = "give it a list of file paths with the transforms, or an object with __getitem__ and __len__"
+    if steps or isinstance(dataset, (str, bytes)) or not hasattr(type(dataset), "__iter__"):
+        raise Refused(Code.DATASET, f"wrap cannot see into a {name}: {what}")
+    not_cached(Refused(Code.DATASET, f"wrap returns a {name} as it is: {what}"))
+    return dataset
+
+
+def _of_stream(dataset: Any, steps: Any, how: _How) -> Any:
+    name = type(dataset).__qualname__
+    if steps or how.split is not None or how.reuse != 1:
+        raise Refused(Code.DATASET, f"a {name} is iterated and taken as a whole: apply the transforms in it")
+    given = [how.inputs] if isinstance(how.inputs, (str, os.PathLike)) else how.inputs or ()
+    if callable(given) or not all(isinstance(each, (str, os.PathLike)) for each in given):
+        raise Refused(Code.DATASET, f"a {name} is iterated: its inputs are the paths of the files it reads")
+    return wrapped(dataset, [os.fspath(each) for each in given])
 
 
 def _is_folder(dataset: Any) -> bool:
@@ -91,14 +151,9 @@ def _is_folder(dataset: Any) -> bool:
     return True
 
 
-def _of_folder(dataset: Any, transforms: Any, root: Any, path: bool) -> Dataset:
-    _refuse_two(dataset, transforms)
-    return Dataset(FolderSource(dataset, transforms or (), _folder(root), not path), dataset)
-
-
-def _refuse_two(dataset: Any, transforms: Any) -> None:
+def _refuse_two(dataset: Any, steps: Any) -> None:
     own = [getattr(dataset, name, None) for name in ("transform", "transforms")]
-    if transforms is not None and own != [None, None]:
+    if steps is not None and own != [None, None]:
         raise Refused(
             Code.DATASET, "the data set has a transform of its own; give the transforms in one place"
         )
@@ -109,11 +164,12 @@ def _is_of_torch(dataset: Any, name: str) -> bool:
     return (cls.__module__, cls.__qualname__) == ("torch.utils.data.dataset", name)
 
 
-def _of_subset(dataset: Any, transforms: Any, root: Any, path: bool, inputs: Inputs | None) -> Any:
-    whole = wrap(dataset.dataset, transforms, root=root, path=path, inputs=inputs)
+def _of_subset(dataset: Any, steps: Any, how: _How) -> Any:
+    whole = _wrap(dataset.dataset, steps, how)
     if type(whole) is not Dataset:
         return _with(dataset, "dataset", whole)
-    return Dataset(whole._pipeline.source, dataset, [dataset, *whole._subsets])
+    made = whole._pipeline
+    return Dataset(made.source, dataset, [dataset, *whole._subsets], made.split, made.reuse)
 
 
 def _with(dataset: Any, name: str, value: Any) -> Any:

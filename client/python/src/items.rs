@@ -2,7 +2,8 @@
 
 use crate::error::raise;
 use crate::raw::buffer::{Parts, View};
-use prebake_client::{Code, Made};
+use prebake_client::{Code, Error, Made};
+use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
@@ -120,6 +121,18 @@ impl Items {
         py.detach(|| self.0.set_reads(i, &paths)).map_err(raise)
     }
 
+    /// Says what item i reads beside files, by a 32-byte digest of it.
+    fn set_objects(&self, py: Python<'_>, i: usize, objects: &[u8]) -> PyResult<()> {
+        let digest = Digest::try_from(objects);
+        let digest = digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
+        py.detach(|| self.0.set_objects(i, digest)).map_err(raise)
+    }
+
+    /// What `set_objects` said of item i last; None if it was not called.
+    fn objects(&self, i: usize) -> Option<Cow<'static, [u8]>> {
+        self.0.objects(i).map(|digest| digest.0.to_vec().into())
+    }
+
     /// (device, inode, size, mtime_ns, ctime_ns) of the files of item i when its fingerprint was taken; None if there is
     /// none, or if a file was written too recently to tell a later write from.
     fn stats_of(&self, i: usize) -> Option<Vec<Stat>> {
@@ -135,9 +148,39 @@ impl Items {
         ))
     }
 
-    /// Checks all known inputs against the file system; how many changed.
-    fn validate(&self, py: Python<'_>) -> PyResult<usize> {
+    /// Begins an epoch: edits made before are seen.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.validate()).map_err(raise)
+    }
+
+    /// How many items were looked at in this epoch, and how many ever.
+    fn looked_at(&self, py: Python<'_>) -> (usize, usize) {
+        py.detach(|| self.0.looked_at())
+    }
+
+    /// What item i is made from, looked at now: fingerprint, and stats of its files; None if that cannot be told.
+    fn input(&self, py: Python<'_>, i: usize) -> PyResult<Option<(Cow<'static, [u8]>, Vec<Stat>)>> {
+        let input = py.detach(|| self.0.input(i)).map_err(raise)?;
+        Ok(input.map(|(fingerprint, stats)| {
+            let stats = stats.into_iter().map(tuple).collect();
+            (fingerprint.0.to_vec().into(), stats)
+        }))
+    }
+
+    /// The element of item i and its layout, without counting it as served.
+    fn stored(&self, py: Python<'_>, i: usize) -> PyResult<Option<(View, String)>> {
+        let found = py.detach(|| self.0.stored(i)).map_err(raise)?;
+        Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
+    }
+
+    /// Counts a hit that was computed again and is the same.
+    fn verified(&self, py: Python<'_>, cpu_ns: u64) {
+        py.detach(|| self.0.verified(cpu_ns));
+    }
+
+    /// Has the subgraph quarantined, because item i is not the same when computed again; what `plan` says of it from now on.
+    fn mismatch(&self, py: Python<'_>, i: usize, reason: &str, cpu_ns: u64) -> PyResult<String> {
+        py.detach(|| self.0.mismatch(i, reason, cpu_ns)).map_err(raise)
     }
 
     /// What was counted in this process.
@@ -148,6 +191,7 @@ impl Items {
         dict.set_item("reused", stats.reused)?;
         dict.set_item("followed", stats.followed)?;
         dict.set_item("bypassed", stats.bypassed)?;
+        dict.set_item("verified", stats.verified)?;
         dict.set_item("bytes_ram", stats.bytes_ram)?;
         dict.set_item("bytes_ssd", stats.bytes_ssd)?;
         Ok(dict)

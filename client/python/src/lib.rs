@@ -53,6 +53,12 @@ fn folder() -> PyResult<PathBuf> {
     Ok(Folder::resolve(None).map_err(raise)?.path().to_path_buf())
 }
 
+/// To be called before a fork: ends the threads of this module.
+#[pyfunction]
+fn before_fork(py: Python<'_>) {
+    py.detach(prebake_client::before_fork);
+}
+
 /// To be called in a forked child: closes what it inherited, touching no lock.
 #[pyfunction]
 fn after_fork() {
@@ -69,7 +75,7 @@ mod _native {
     #[pymodule_export]
     use super::job::{Collection, Job, connect};
     #[pymodule_export]
-    use super::plain::digest_plain;
+    use super::plain::{digest_plain, identical};
     #[pymodule_export]
     use super::raw::audit::{listen, record_begins, record_ends};
     #[pymodule_export]
@@ -77,5 +83,5 @@ mod _native {
     #[pymodule_export]
     use super::raw::looks::listen_looks;
     #[pymodule_export]
-    use super::{after_fork, digest, folder, hash_file};
+    use super::{after_fork, before_fork, digest, folder, hash_file};
 }

@@ -1,4 +1,5 @@
-//! Digests of plain values (numbers, text, and lists, tuples and dictionaries of them), at the speed of a walk over memory.
+//! Digests of plain values (numbers, text, and lists, tuples and dictionaries of them), at the speed of a walk over memory;
+//! and lists compared by identity.
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
@@ -34,6 +35,12 @@ pub(crate) fn digest_plain(value: &Bound<'_, PyAny>) -> PyResult<Option<Cow<'sta
     }
     walk.hasher.update(&walk.gathered);
     Ok(Some(walk.hasher.finalize().as_bytes().to_vec().into()))
+}
+
+/// Whether two lists are of the same objects, as `all(map(operator.is_, a, b))` says ten times as slowly.
+#[pyfunction]
+pub(crate) fn identical(a: &Bound<'_, PyList>, b: &Bound<'_, PyList>) -> bool {
+    a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.is(&b))
 }
 
 struct Walk {

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,12 @@ from PIL import Image
 from prebake._demo_daemon import PrivateDaemon
 
 Run = Callable[..., str]
+Take = Callable[..., dict[str, Any]]
+
+#: Texts for streams.
+TEXTS = 24
+#: What a stream opens while it was just written is not trusted.
+SETTLED_SECONDS = 0.1
 
 
 @pytest.fixture
@@ -176,3 +183,52 @@ def connected(daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setattr(errors, "_said", set())
     yield
     _job._current = None
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[str]:
+    """Small texts that differ."""
+    made = [tmp_path / "texts" / f"{i:03}.txt" for i in range(TEXTS)]
+    made[0].parent.mkdir()
+    for i, path in enumerate(made):
+        write_text(path, f"text {i:03} " * 10)
+    time.sleep(SETTLED_SECONDS)
+    return [str(path) for path in made]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text of 100 characters, a while ago."""
+    path.write_text(f"{text:100.100}")
+    settle(path)
+
+
+@pytest.fixture
+def take(daemon: PrivateDaemon, tmp_path: Path) -> Take:
+    """Goes through a stream in a fresh process, by `main` of a module beside this; what it saw, said and read
+    (texts, in two epochs)."""
+
+    def run(
+        kind: str, files: list[str], wrapped: bool = True, module: str = "streams", **more: Any
+    ) -> dict[str, Any]:
+        count = tmp_path / "reads"
+        count.write_bytes(b"")
+        environment = {
+            **os.environ,
+            "PREBAKE": "on" if wrapped else "off",
+            "PREBAKE_DIR": str(daemon.folder / "cache"),
+            "PREBAKE_AUTOSTART": "0",
+            "READS": str(count),
+        }
+        task = json.dumps({"kind": kind, "files": files, "wrapped": wrapped, **more})
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {module}; {module}.main()", task],
+            cwd=Path(__file__).parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return {**json.loads(done.stdout), "reads": count.stat().st_size}
+
+    return run

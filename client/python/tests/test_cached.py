@@ -1,5 +1,6 @@
 """`@prebake.cached`: a call is computed once for the same code, arguments and file content."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,3 +89,129 @@ def test_a_missing_input_is_the_functions_own_error(call: Call) -> None:
     function = FUNCTION + "\ntry:\n    count('none.txt')\nexcept FileNotFoundError:\n    print('missing')\n"
     value, _, said = call(function=function)
     assert value.splitlines()[0] == "missing" and not said
+
+
+#: Reads what its arguments do not name: a file whose name another file tells.
+UNDECLARED = """
+import sys, os, prebake
+
+@prebake.cached
+def count(name, folder="."):
+    sys.stderr.write("called\\n")
+    listed = open(os.path.join(folder, name)).read().split()
+    return [open(os.path.join(folder, each)).read() for each in listed]
+"""
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+    settle(path)
+    # What is read before it is known what will be, is stored if a later write could not go unseen.
+    time.sleep(RACY_SECONDS)
+
+
+RACY_SECONDS = 2.1
+
+
+def test_files_that_nobody_declared_are_found_out(call: Call, tmp_path: Path) -> None:
+    def names(text: str) -> None:
+        write(tmp_path / "names.txt", text)
+
+    names("data.txt")
+    assert call("'names.txt'", UNDECLARED) == ("['four']", 1, "")
+    assert call("'names.txt'", UNDECLARED) == ("['four']", 0, "")
+    write(tmp_path / "data.txt", "five")
+    assert call("'names.txt'", UNDECLARED) == ("['five']", 1, "")
+    assert call("'names.txt'", UNDECLARED) == ("['five']", 0, "")
+    # A file that it then reads is named by one that it read before.
+    names("data.txt words.txt")
+    assert call("'names.txt'", UNDECLARED) == ("['five', 'a b']", 1, "")
+    write(tmp_path / "words.txt", "c d")
+    assert call("'names.txt'", UNDECLARED) == ("['five', 'c d']", 1, "")
+    assert call("'names.txt'", UNDECLARED) == ("['five', 'c d']", 0, "")
+    # Everything as it was at first.
+    names("data.txt")
+    write(tmp_path / "data.txt", "four")
+    assert call("'names.txt'", UNDECLARED) == ("['four']", 0, "")
+
+
+def test_a_name_is_another_file_in_another_folder(call: Call, tmp_path: Path) -> None:
+    write(tmp_path / "names.txt", "data.txt")
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other / "names.txt", "data.txt")
+    write(other / "data.txt", "here")
+    assert call("'names.txt'", UNDECLARED)[:2] == ("['four']", 1)
+    moved = UNDECLARED.replace("import sys", "import os; os.chdir('other')\nimport sys")
+    assert call("'names.txt'", moved)[:2] == ("['here']", 1)
+
+
+def test_what_is_read_from_the_network_is_not_kept(call: Call) -> None:
+    function = """
+import sys, threading, prebake, socket
+ours, theirs = socket.socketpair()
+
+@prebake.pure
+def ask(address):
+    with socket.create_connection(address) as connection:
+        return connection.recv(10)
+
+@prebake.cached
+def count(address):
+    sys.stderr.write("called\\n")
+    return ask(address)
+
+server = socket.create_server(("127.0.0.1", 0))
+def serve():
+    for _ in range(2):
+        with server.accept()[0] as connection:
+            connection.sendall(b"said")
+threading.Thread(target=serve, daemon=True).start()
+address = ("127.0.0.1", server.getsockname()[1])
+count(address)
+"""
+    value, calls, said = call("address", function)
+    assert (value, calls) == ("b'said'", 2) and "R22" in said
+
+
+def test_a_file_that_is_edited_while_it_is_read(call: Call, tmp_path: Path) -> None:
+    """What was made of the file as it was is not stored as made of what it is now."""
+    function = UNDECLARED.replace("return [", "found = [") + "    edit()\n    return found\n"
+    function += """
+@prebake.pure
+def edit():
+    text = "late" if os.path.exists("edit") else "four"
+    if text == "late":
+        os.remove("edit")
+        with open("data.txt", "w") as file:
+            file.write(text)
+        os.utime("data.txt", (1e9, 1e9))
+"""
+    write(tmp_path / "names.txt", "data.txt")
+    (tmp_path / "edit").touch()
+    assert call("'names.txt'", function)[:2] == ("['four']", 1)
+    assert call("'names.txt'", function)[:2] == ("['late']", 1)
+    assert call("'names.txt'", function)[:2] == ("['late']", 0)
+
+
+def test_what_a_function_kept_of_a_file_is_no_value_of_its_arguments_alone(
+    call: Call, tmp_path: Path
+) -> None:
+    function = """
+import functools, sys, prebake
+
+@functools.lru_cache
+def table(name):
+    return open(name).read().split()
+
+@prebake.cached
+def count(place, name):
+    sys.stderr.write("called\\n")
+    return table(name)[place]
+
+count(0, "words.txt")
+"""
+    write(tmp_path / "words.txt", "a b")
+    assert call("1, 'words.txt'", function)[:2] == ("b", 2)
+    write(tmp_path / "words.txt", "c d")
+    assert call("1, 'words.txt'", function)[:2] == ("d", 2)

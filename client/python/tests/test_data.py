@@ -51,6 +51,12 @@ def test_equal_content_is_equal_and_other_content_is_not(make: Callable[[], Any]
     assert len(found) == 1 + len(others)
 
 
+def test_a_compiled_pattern_is_the_same_in_every_process(script: Callable[..., str]) -> None:
+    main = """import prebake, regex
+print(prebake.fingerprint(regex.compile(r"<a>|<b>|'s|[\\p{L}]+|\\L<more>", regex.I, more=["x", "y", "z"])))"""
+    assert len({script(main) for _ in range(4)}) == 1
+
+
 def test_chunks_and_slices_of_arrow_data_are_only_how_it_lies() -> None:
     assert prebake.fingerprint(pa.chunked_array([[1, 2], [3]])) == prebake.fingerprint(
         pa.chunked_array([[1], [2, 3]])

@@ -287,6 +287,36 @@ def test_declared_inputs_are_believed_and_checked(folder: Path, loads: list[str]
         plain(prebake.wrap(Sides(folder), inputs=lambda i: photos.names[i]), 0, ORDER)
 
 
+class Named(Photos):
+    """Loads nothing: its transform does, as in MONAI."""
+
+    def __getitem__(self, i: int) -> Any:
+        return {"image": self.transform(self.names[i]), "label": i % 2}
+
+
+class Load:
+    def __call__(self, path: str) -> Any:
+        return load(path)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_transform_may_load(folder: Path, loads: list[str]) -> None:
+    order, transform = [3, 1, 2, 1], Compose([Load(), Shrink(2), Brighten()])
+    expected = plain(Named(folder, transform), 1, order)
+    for computed in (3, 0):
+        loads.clear()
+        dataset = prebake.wrap(Named(folder, transform))
+        assert same(plain(dataset, 1, order), expected)
+        assert (dataset.stats()["computed"], bool(loads)) == (computed, bool(computed))
+        another_job()
+    edited = Path(dataset.names[1])
+    Image.new("RGB", (48, 64), 9).save(edited)
+    expected = plain(Named(folder, transform), 1, order)
+    loads.clear()
+    assert same(plain(prebake.wrap(Named(folder, transform)), 1, order), expected)
+    assert set(loads) == {str(edited)}
+
+
 class Listing(Photos):
     """Looks at its folder for one of its items."""
 

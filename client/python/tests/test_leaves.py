@@ -124,7 +124,7 @@ def test_values_are_shown_short_or_not_at_all() -> None:
 
 
 def test_operators_carry_them() -> None:
-    operator = json.loads(graph.of_call(helper))["operators"][1]
+    operator = json.loads(graph.of_call(helper, identify(helper)))["operators"][1]
     width = next(leaf for leaf in operator["leaves"] if leaf["path"] == "-> WIDTH")
     assert (width["kind"], width["shown"], width["location"]) == ("global", "3", "")
     assert len(base64.b64decode(width["digest"])) == leaves.LEAF_DIGEST_BYTES

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,30 @@ def test_a_transform_that_changes_itself_is_not_stored(images: list[str]) -> Non
     assert fresh.stats().get("reused", 0) == 0
 
 
+class OddFirst(Scale):
+    """Yields what cannot be stored for its first files."""
+
+    def __init__(self, odd: list[str]) -> None:
+        super().__init__(1.0)
+        self.odd = odd
+
+    def __call__(self, path: str) -> Any:
+        value = super().__call__(path)
+        return {1.5: value} if path in self.odd else value
+
+
+@pytest.mark.usefixtures("connected")
+def test_values_that_cannot_be_stored_cost_the_others_nothing(images: list[str]) -> None:
+    for _ in range(2):
+        dataset = prebake.wrap(images, [OddFirst(images[:3])])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", prebake.PrebakeWarning)
+            got = by_item(dataset)
+        assert all(type(value) is dict for value in got[:3])
+        assert np.array_equal(got[3:], [Scale(1.0)(path) for path in images[3:]])
+    assert dataset.stats()["reused"] == len(images) - 3
+
+
 class Unready:
     """As a lazy proxy before it is bound."""
 
@@ -129,6 +154,26 @@ def test_what_raises_when_looked_at_is_computed(images: list[str], make: Callabl
     with pytest.warns(prebake.PrebakeWarning, match="not cached"):
         got = by_batch(prebake.wrap(images[:4], [make()]))
     assert all(np.array_equal(a, make()(path)) for a, path in zip(got, images, strict=False))
+
+
+def odd_at_first(path: str) -> Any:
+    with open(path, "rb") as file:
+        length = len(file.read())
+    return {1: length} if path.endswith("000.jpg") else np.full(3, length)
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("read", [by_item, by_batch])
+def test_a_first_value_that_cannot_be_stored_leaves_the_others_shared(
+    images: list[str], read: Callable[[Any], Any]
+) -> None:
+    with pytest.warns(prebake.PrebakeWarning, match="R39"):
+        first = read(prebake.wrap(images, [odd_at_first]))
+    fresh = prebake.wrap(images, [odd_at_first])
+    second = read(fresh)
+    assert first[0] == second[0] == odd_at_first(images[0])
+    assert all(np.array_equal(a, odd_at_first(path)) for a, path in zip(second[1:], images[1:], strict=True))
+    assert fresh.stats()["reused"] == len(images) - 1
 
 
 @pytest.mark.usefixtures("connected")

@@ -5,6 +5,7 @@ import pickle
 import random
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from PIL import Image
 
 import prebake
+from prebake import errors
 
 
 def decode(path: str) -> np.ndarray:
@@ -104,7 +106,8 @@ def test_only_a_composition_is_taken_apart(images: list[str]) -> None:
     [
         (object(), [decode], "R30"),
         ([1, 2], [decode], "R30"),
-        (["a.jpg"], None, "R30"),
+        ("a.jpg", None, "R30"),
+        (3, None, "R30"),
         (SimpleNamespace(samples=[], loader=decode, transform=halve), [halve], "R30"),
     ],
 )
@@ -112,6 +115,25 @@ def test_what_wrap_cannot_see_into_is_refused(dataset: Any, transforms: Any, cod
     with pytest.raises(prebake.Refused) as refused:
         prebake.wrap(dataset, transforms)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("dataset", [[1, 2], ("a.jpg",), {1: 2}, range(3), (i for i in range(3))])
+def test_a_data_set_that_cannot_be_shared_is_returned_as_it_is(
+    dataset: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "_said", set())
+    with pytest.warns(prebake.PrebakeWarning, match="R30 wrap returns a"):
+        assert prebake.wrap(dataset) is dataset
+
+
+def test_a_warning_is_no_error_of_the_jobs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(errors, "_said", set())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert prebake.wrap([1]) == [1]
+    assert "R30 wrap returns a list" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("off")

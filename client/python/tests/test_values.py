@@ -1,8 +1,10 @@
 """Values come back exactly as they were, or are refused."""
 
+import io
 import random
 import string
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,6 +155,62 @@ def test_images(mode: str) -> None:
     assert same(round_trip(image), image)
 
 
+def opened(path: Path, **saved: Any) -> Image.Image:
+    """A JPEG as a data set opens it."""
+    if not path.exists():
+        numbers = np.random.default_rng(1).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+        Image.fromarray(numbers).save(path, **saved)
+    return Image.open(path)
+
+
+def exif() -> Image.Exif:
+    made = Image.Exif()
+    made[0x0112], made[0x011A], made[0x0128] = 6, 96.0, 2
+    return made
+
+
+@pytest.mark.parametrize("saved", [{}, {"exif": exif()}, {"dpi": (72, 72), "progressive": True}])
+def test_images_that_are_not_decoded_yet(tmp_path: Path, saved: dict[str, Any]) -> None:
+    path = tmp_path / "a.jpg"
+    given, plain = opened(path, **saved), opened(path)
+    back = round_trip([given])[0]
+    for use in (
+        lambda image: image.format + image.filename + str(image.info) + str(image.getexif()),
+        lambda image: image.draft("L", (20, 20)),
+        lambda image: (image.size, image.mode, np.asarray(image).tobytes()),
+        lambda image: sorted(name for name, value in vars(image).items() if value is not None),
+    ):
+        assert use(given) == use(back) == use(plain)
+
+
+def test_pixels_of_an_opened_image_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    given, plain = opened(path), opened(path)
+    back = round_trip(given)
+    # Neither has anything to be decoded from.
+    given.fp, back.fp = io.BytesIO(), io.BytesIO()
+    for image in (given, back):
+        assert type(image) is type(plain) and image == plain and vars(image).keys() == vars(plain).keys()
+        assert image.fp is None and image.tile == []
+
+
+def test_an_opened_image_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    drafted, noted, read, decoded, shared = (opened(path) for _ in range(5))
+    drafted.draft("L", (20, 20))
+    noted.info["seen"] = True
+    read.fp.read(1)
+    decoded.load()
+    for image in (drafted, noted, read, decoded, [shared, shared], Image.open(io.BytesIO(path.read_bytes()))):
+        with pytest.raises(Refused):
+            values.encode(image)
+
+
+def test_dictionaries_keep_their_keys() -> None:
+    value = {"1": "a", 1: {None: "b", False: [1 << 70], -3: 0}}
+    assert same(round_trip(value), value) and [type(key) for key in round_trip(value)] == [str, int]
+
+
 class Subclass(np.ndarray):
     pass
 
@@ -170,7 +228,8 @@ class Named(dict):
         np.arange(10)[::-1],
         np.broadcast_to(np.arange(3), (2, 3)),
         Named(a=1),
-        {1: 2},
+        {1.5: 2},
+        {(1, 2): 3},
         object(),
         {1, 2},
         Image.new("P", (2, 2)),

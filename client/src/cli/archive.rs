@@ -133,6 +133,47 @@ impl Archive {
         Ok(())
     }
 
+    /// Removes what the outputs hold of it, so that a run makes it anew.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub fn remove(&self, outputs: &[PathBuf]) -> Result<(), String> {
+        for (part, _) in &self.parts {
+            let Some(path) = part
+                .path(outputs)
+                .filter(|_| !matches!(part, Part::Folder { .. }))
+            else {
+                continue;
+            };
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(format!("removing {}: {e}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// In words, the first thing that is not as in another one; None if they are the same.
+    pub fn difference(&self, other: &Self, outputs: &[PathBuf]) -> Option<String> {
+        let place = self.parts.iter().zip(&other.parts).position(|(a, b)| a != b);
+        let longer = self.parts.len().max(other.parts.len());
+        let place = place
+            .or((self.parts.len() != other.parts.len()).then(|| self.parts.len().min(other.parts.len())))?;
+        let part = self
+            .parts
+            .get(place)
+            .or(other.parts.get(place))
+            .map(|(part, _)| part);
+        let name = match part {
+            Some(Part::Stdout) | None => "what it prints".to_owned(),
+            Some(Part::Stderr) => "what it prints on standard error".to_owned(),
+            Some(part) => part.path(outputs).unwrap_or_default().display().to_string(),
+        };
+        Some(format!("{name} differs, the {}. of {longer} parts", place + 1))
+    }
+
     /// Bytes of a part that is not a file.
     pub fn stream(&self, wanted: &Part) -> &[u8] {
         self.parts

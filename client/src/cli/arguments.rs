@@ -22,6 +22,10 @@ pub struct Arguments {
     /// command line and variables of `--env` are all that counts.
     #[arg(long)]
     pub declared_only: bool,
+    /// Run it even if its result is there, and compare what it leaves. Exits with 1 if that is not the same; nothing of it is
+    /// then kept or replayed until `prebake verify --clear`.
+    #[arg(long)]
+    pub verify: bool,
     /// Do not say what was counted.
     #[arg(short, long)]
     pub quiet: bool,

@@ -13,6 +13,7 @@ mod reads;
 mod run;
 mod status;
 mod trace;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::{
@@ -62,6 +63,9 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Run a Python job and compute its hits again, to compare them with what is stored. Exits with the job's code, or 1 if a
+    /// hit did not reproduce.
+    Verify(verify::Arguments),
     /// Check the daemon, its folder and this machine. Exits with 1 if a check fails.
     Doctor(doctor::Arguments),
     /// Drop what is cheapest to compute again until the disk holds no more than so many bytes.
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         Verb::Tracer(arguments) => trace::serve_tracer(arguments),
         Verb::Status { json } => status::status(dir.as_deref(), json),
         Verb::Explain { target, json } => explain::explain(dir.as_deref(), target, json),
+        Verb::Verify(arguments) => verify::verify(dir, &arguments),
         Verb::Doctor(arguments) => doctor::doctor(dir.as_deref(), arguments),
         Verb::Gc { to } => status::gc(dir.as_deref(), &to),
         Verb::Demo { arguments } => programs::demo(&arguments),

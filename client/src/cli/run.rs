@@ -9,6 +9,7 @@ use crate::{
     identity::Identity,
     status::human_bytes,
 };
+use prebake_client::Items;
 use std::{
     env,
     io::{self, Write},
@@ -44,23 +45,16 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
         Ok((chain, leased))
     });
     let (chain, items) = match leased {
-        Ok((_, Leased::There(items, archive))) => match put_back(&archive, &outputs) {
-            Ok(()) => {
-                // Half of it may be printed by now: to run the command as well would print that again.
-                print(&archive).map_err(|e| format!("printing what the recorded run printed: {e}"))?;
-                items.report();
-                note(format!(
-                    "replayed {} files, {}",
-                    archive.files(),
-                    human_bytes(archive.bytes())
-                ));
-                return Ok(ExitCode::SUCCESS);
-            }
-            Err(why) => {
-                note(format!("not replayed: {why}"));
-                return finish(&plain(&arguments)?);
-            }
-        },
+        Ok((_, Leased::There(items, archive))) => {
+            let done = match arguments.verify {
+                true => verified(&arguments, &items, &archive, &outputs),
+                false => replayed(&arguments, &items, &archive, &outputs),
+            };
+            return done.unwrap_or_else(|why| {
+                note(why);
+                finish(&plain(&arguments)?)
+            });
+        }
         Ok((chain, Leased::Mine(items))) => (chain, items),
         Ok((_, Leased::No(why))) => {
             note(format!("not cached: {why}"));
@@ -90,6 +84,101 @@ pub fn run(dir: Option<PathBuf>, arguments: Arguments) -> Outcome {
         }
     }
     finish(&ran?)
+}
+
+/// Puts back what a command left.
+///
+/// # Errors
+/// Why it was not begun.
+fn replayed(
+    arguments: &Arguments,
+    items: &Items,
+    archive: &Archive,
+    outputs: &[PathBuf],
+) -> Result<Outcome, String> {
+    put_back(archive, outputs).map_err(|why| format!("not replayed: {why}"))?;
+    // Half of it may be printed by now: to run the command as well would print that again.
+    if let Err(e) = print(archive) {
+        return Ok(Err(format!("printing what the recorded run printed: {e}")));
+    }
+    items.report();
+    if !arguments.quiet {
+        let (files, bytes) = (archive.files(), human_bytes(archive.bytes()));
+        let _ = writeln!(io::stderr(), "prebake: replayed {files} files, {bytes}");
+    }
+    Ok(Ok(ExitCode::SUCCESS))
+}
+
+/// Runs a command whose result is there, and compares what it leaves. What it leaves is the user's in any case.
+///
+/// # Errors
+/// Why it was not begun.
+fn verified(
+    arguments: &Arguments,
+    items: &Items,
+    archive: &Archive,
+    outputs: &[PathBuf],
+) -> Result<Outcome, String> {
+    let input = items.input(0).map_err(|e| e.to_string())?;
+    if !archive.covers(outputs) {
+        return Err("not verified: the output holds files that the recorded run did not write".into());
+    }
+    archive.remove(outputs)?;
+    let before = Before::look(outputs)?;
+    let ran = match plain(arguments) {
+        Ok(ran) => ran,
+        Err(why) => return Ok(Err(why)),
+    };
+    let told = compared(&ran, archive, outputs, &before).map(|differs| {
+        let same_input = items.input(0).is_ok_and(|now| now == input && now.is_some());
+        (differs, same_input)
+    });
+    let cpu_ns = u64::try_from(ran.cpu.as_nanos()).unwrap_or(u64::MAX);
+    let (text, differs) = match told {
+        Err(why) => (format!("not verified: {why}"), false),
+        Ok((_, false)) => ("not verified: an input changed while it ran".to_owned(), false),
+        Ok((None, true)) => {
+            items.verified(cpu_ns);
+            items.report();
+            (format!("verified {} files", archive.files()), false)
+        }
+        Ok((Some(why), true)) => {
+            let told = items.mismatch(0, &why, cpu_ns);
+            (
+                told.unwrap_or_else(|e| {
+                    format!("did not reproduce ({why}), and the daemon could not be told: {e}")
+                }),
+                true,
+            )
+        }
+    };
+    if differs || !arguments.quiet {
+        let _ = writeln!(io::stderr(), "prebake: {text}");
+    }
+    Ok(match differs && ran.status.success() {
+        true => Ok(ExitCode::FAILURE),
+        false => finish(&ran),
+    })
+}
+
+/// In words, how what a run left differs from what is stored.
+///
+/// # Errors
+/// Why it cannot be compared.
+fn compared(
+    ran: &Ran,
+    archive: &Archive,
+    outputs: &[PathBuf],
+    before: &Before,
+) -> Result<Option<String>, String> {
+    if !ran.status.success() {
+        return Err(format!("it failed ({})", ran.status));
+    }
+    let mut made = Archive::default();
+    made.parts.push((Part::Stdout, ran.stdout.clone()?));
+    made.parts.push((Part::Stderr, ran.stderr.clone()?));
+    made.collect(outputs, before)?;
+    Ok(archive.difference(&made, outputs))
 }
 
 fn put_back(archive: &Archive, outputs: &[PathBuf]) -> Result<(), String> {

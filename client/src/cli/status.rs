@@ -3,12 +3,15 @@
 use crate::Outcome;
 use prebake_client::{Control, Folder};
 use prebake_proto::leaf::cut;
-use prebake_proto::v1::{StatusResponse, Totals};
+use prebake_proto::v1::{CollectionStatus, StatusResponse, Totals};
 use std::{collections::HashMap, path::Path, process::ExitCode};
 
 /// Refusals in the table, and how much of each; `prebake explain` and JSON have the rest.
 const REFUSALS_SHOWN: usize = 4;
 const REASON_BYTES_SHOWN: usize = 160;
+
+/// Digits of a digest that people are shown, and may give to have it cleared.
+const DIGEST_CHARS: usize = 16;
 
 /// Prints the status of the daemon.
 pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
@@ -63,10 +66,12 @@ fn table(status: &StatusResponse) -> String {
         reasons(&t.miss_reasons),
         t.bypasses
     );
+    out += &verified(&t);
     out += &tiers(&t);
     for warning in &status.warnings {
         out += &format!("warning   {warning}\n");
     }
+    out += &quarantined(status);
     out += &refusals(status, &t);
     if !status.collections.is_empty() {
         out +=
@@ -83,12 +88,7 @@ fn table(status: &StatusResponse) -> String {
             human_seconds(c.cpu_seconds_saved),
             reasons(&c.miss_reasons)
         );
-        if !c.differs.is_empty() {
-            out += &format!("  differs from an earlier one: {}\n", c.differs);
-        }
-        if !c.changed_items.is_empty() {
-            out += &format!("  changed: {}\n", c.changed_items.join(", "));
-        }
+        out += &more(c);
     }
     if !status.jobs.is_empty() {
         out += "\nJOB                            PID   REUSED  COMPUTED  BYPASSED  CPU SAVED\n";
@@ -107,6 +107,29 @@ fn table(status: &StatusResponse) -> String {
     out
 }
 
+/// What is said of a pipeline below its row.
+fn more(c: &CollectionStatus) -> String {
+    let mut out = String::new();
+    if c.verified > 0 {
+        out += &format!(
+            "  verified: {} hits, {} did not reproduce, {} of CPU\n",
+            c.verified,
+            c.mismatches,
+            human_seconds(c.verify_cpu_seconds)
+        );
+    }
+    if c.quarantined {
+        out += "  quarantined: it, or something upstream of it, did not reproduce\n";
+    }
+    if !c.differs.is_empty() {
+        out += &format!("  differs from an earlier one: {}\n", c.differs);
+    }
+    if !c.changed_items.is_empty() {
+        out += &format!("  changed: {}\n", c.changed_items.join(", "));
+    }
+    out
+}
+
 /// How many of each code since ever, and the last few of the caller's own.
 fn refusals(status: &StatusResponse, totals: &Totals) -> String {
     if totals.refusals.is_empty() {
@@ -118,6 +141,34 @@ fn refusals(status: &StatusResponse, totals: &Totals) -> String {
         out += &format!("  {} {}: {reason} {} ({})\n", r.code, r.title, r.location, r.job);
     }
     out
+}
+
+/// What did not reproduce and is not served.
+fn quarantined(status: &StatusResponse) -> String {
+    let mut out = String::new();
+    for q in &status.quarantined {
+        let digest = q
+            .subgraph_digest
+            .get(..DIGEST_CHARS)
+            .unwrap_or(&q.subgraph_digest);
+        out += &format!(
+            "quarantine {digest} {}: {} {} did not reproduce for {} ({}); see prebake verify --clear\n",
+            q.pipeline, q.operator, q.location, q.item, q.reason
+        );
+    }
+    out
+}
+
+/// What was computed again to be compared, if anything was.
+fn verified(t: &Totals) -> String {
+    match t.verified {
+        0 => String::new(),
+        hits => format!(
+            "verified  {hits} hits, {} did not reproduce; {} of CPU\n",
+            t.mismatches,
+            human_seconds(t.verify_cpu_seconds)
+        ),
+    }
 }
 
 fn tiers(t: &Totals) -> String {

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 pub(crate) struct Call {
     pub(super) name: String,
     pub(super) arguments: Digest,
+    /// What it reads that is no file.
+    pub(super) objects: Option<Digest>,
     pub(super) roots: Vec<PathBuf>,
     pub(super) known: Option<KnownCall>,
 }
@@ -67,7 +69,10 @@ impl Call {
             .collect::<Result<_>>()?;
         let named = files.iter().map(|(name, _)| name);
         let root = input::directory(named.zip(contents.iter().map(|c| c.digest)));
-        let fingerprint = input::arguments(&self.arguments, &root);
+        let fingerprint = match &self.objects {
+            Some(objects) => input::arguments(&input::arguments(&self.arguments, objects), &root),
+            None => input::arguments(&self.arguments, &root),
+        };
         self.known = Some(KnownCall {
             fingerprint,
             racy: contents.iter().any(|c| c.racy),

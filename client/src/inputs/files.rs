@@ -1,15 +1,23 @@
 //! Files under a root, each looked at by `stat`, or proven unchanged by a watch on their folders.
+//!
+//! An epoch begins when [`Files::begin_epoch`] says so, and a file is *looked at* in it by a `stat` taken since. Nothing
+//! ends an epoch but the next one, so who looks does not matter: the caller at the file it wants, or a sweep.
 
+use super::part::{Due, Part};
 use crate::clock::Clock;
-use crate::content::{Content, Memo, contents, observe, observe_all, split};
+use crate::content::{Content, Memo, Observed, contents, observe, observe_all, split};
 use crate::error::Result;
+use crate::file_system::FileSystem;
 use crate::folder_watch::{FolderWatch, trusted};
 use prebake_fingerprint::{Digest, FileStat, input};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Files of one part of a sweep. Their paths are copied under the lock that readers wait for: some 20 us.
+const PART_MAX: usize = 256;
 
 /// Files under a root.
 pub(crate) struct Files {
@@ -18,10 +26,13 @@ pub(crate) struct Files {
     /// Whether an item is its content alone.
     path_ignored: bool,
     known: Vec<Option<Known>>,
-    /// On the folders of all known files, begun before they were last found as known.
+    /// On the folders of all known files, begun with the epoch: while it is quiet the next one need not begin.
     pub(super) watch: Option<FolderWatch>,
     /// When the last look at all of them began and ended.
     look: Option<(Duration, Duration)>,
+    epoch: u32,
+    /// How many fingerprints were seen to change or to be lost.
+    edits: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -29,6 +40,10 @@ struct Known {
     stat: FileStat,
     fingerprint: Digest,
     racy: bool,
+    /// It lies where a job looks but once.
+    once: bool,
+    /// The last epoch in which the stat was seen, or the content read.
+    looked: u32,
 }
 
 impl Files {
@@ -40,6 +55,8 @@ impl Files {
             path_ignored,
             watch: None,
             look: None,
+            epoch: 0,
+            edits: 0,
         }
     }
 
@@ -78,11 +95,39 @@ impl Files {
             .as_bytes()
     }
 
+    pub(super) fn edits(&self) -> u32 {
+        self.edits
+    }
+
+    /// Whether the fingerprint was found to hold in this epoch, or once where that is enough.
+    pub(super) fn is_looked_at(&self, i: usize) -> bool {
+        self.known[i].is_some_and(|known| known.once || known.looked == self.epoch)
+    }
+
+    /// Whether it lies where a job looks but once, and did.
+    pub(super) fn is_settled(&self, i: usize) -> bool {
+        self.known[i].is_some_and(|known| known.once)
+    }
+
     /// Whether the stat proves that the fingerprint still holds.
-    pub(super) fn holds(&self, i: usize) -> bool {
-        self.known[i].is_some_and(|known| {
-            !known.racy && observe(&self.paths[i]).is_ok_and(|seen| seen.stat == known.stat)
-        })
+    pub(super) fn holds(&mut self, i: usize) -> bool {
+        let Some(known) = self.known[i] else {
+            return false;
+        };
+        known.once || !known.racy && observe(&self.paths[i]).is_ok_and(|seen| self.seen(i, self.epoch, &seen))
+    }
+
+    /// Takes note of what was seen of a file in an epoch; whether its fingerprint still holds.
+    fn seen(&mut self, i: usize, epoch: u32, seen: &Observed) -> bool {
+        if !seen.sole {
+            self.watch = None;
+        }
+        let known = self.known[i].as_mut();
+        let Some(known) = known.filter(|known| !known.racy && known.stat == seen.stat) else {
+            return false;
+        };
+        known.looked = known.looked.max(epoch);
+        true
     }
 
     /// See [`super::Inputs::refresh`].
@@ -92,33 +137,36 @@ impl Files {
         memo: &dyn Memo,
         clock: &dyn Clock,
     ) -> Vec<Result<bool>> {
-        let trusted = |i: &usize| self.known[*i].filter(|known| !known.racy);
-        let settled: Vec<(usize, Known)> = items.iter().filter_map(|i| Some((*i, trusted(i)?))).collect();
-        let seen = observe_all(settled.iter().map(|(i, _)| self.paths[*i].as_path()));
-        if seen.iter().flatten().any(|seen| !seen.sole) {
-            self.watch = None;
-        }
-        let same = settled.iter().zip(seen);
-        let same = same.filter(|((_, known), seen)| seen.as_ref().is_ok_and(|s| s.stat == known.stat));
-        let proven: HashSet<usize> = same.map(|((i, _), _)| *i).collect();
+        let settled = items.iter().copied();
+        let settled: Vec<usize> = settled
+            .filter(|i| self.known[*i].is_some() && !self.is_racy(*i))
+            .collect();
+        let seen = observe_all(settled.iter().map(|i| self.paths[*i].as_path()), clock);
+        let seen = settled.into_iter().zip(seen);
+        let proven: HashSet<usize> = seen
+            .filter_map(|(i, seen)| self.seen(i, self.epoch, &seen.ok()?).then_some(i))
+            .collect();
         let doubted: Vec<usize> = items.iter().copied().filter(|i| !proven.contains(i)).collect();
         let paths = doubted.iter().map(|i| self.paths[*i].as_path());
         let found = contents(paths, memo, clock);
         let mut answers = doubted.into_iter().zip(found).peekable();
+        let mut devices = HashMap::new();
         items
             .iter()
             .map(|i| match answers.next_if(|(doubted, _)| doubted == i) {
-                Some((_, content)) => self.learn(*i, content),
+                Some((_, content)) => self.learn(*i, self.epoch, content, &mut devices),
                 None => Ok(false),
             })
             .collect()
     }
 
-    pub(super) fn begin_look(&mut self, now: Duration) -> bool {
+    /// Whether another epoch begins: not while a watch proves that nothing changed.
+    pub(super) fn begin_epoch(&mut self, now: Duration) -> bool {
         if self.watch.as_ref().is_some_and(|watch| watch.is_quiet(now)) {
             return false;
         }
         self.watch = None;
+        self.epoch += 1;
         // It pays if the next look is due before it is out of trust; how it was last time is the best guess.
         let last = self.look.replace((now, now));
         let pays = last
@@ -127,6 +175,36 @@ impl Files {
             self.watch = FolderWatch::begin(folders.into_iter(), now);
         }
         true
+    }
+
+    /// The next part of a sweep over known files, from `next` on; with `new` over others too.
+    pub(super) fn part(&self, next: usize, new: bool) -> Option<Part> {
+        let end = (next + PART_MAX).min(self.paths.len());
+        let due = (next..end).filter_map(|i| {
+            let stat = match self.known[i] {
+                Some(known) if known.racy || self.is_looked_at(i) => return None,
+                Some(known) => Some(known.stat),
+                None if new => None,
+                None => return None,
+            };
+            let path = self.paths[i].clone();
+            Some(Due { i, path, stat })
+        });
+        (next < end).then(|| Part::new(self.epoch, end, due.collect()))
+    }
+
+    /// Takes note of what was found.
+    pub(super) fn found(&mut self, part: Part) {
+        let mut devices = HashMap::new();
+        for (i, seen) in part.seen {
+            self.seen(i, part.epoch, &seen);
+        }
+        for (i, content) in part.learned {
+            if self.known[i].is_none() {
+                // What it is has just been said.
+                let _ = self.learn(i, part.epoch, Ok(content), &mut devices);
+            }
+        }
     }
 
     pub(super) fn end_look(&mut self, now: Duration) {
@@ -153,9 +231,16 @@ impl Files {
         )
     }
 
-    fn learn(&mut self, i: usize, content: Result<Content>) -> Result<bool> {
+    fn learn(
+        &mut self,
+        i: usize,
+        epoch: u32,
+        content: Result<Content>,
+        devices: &mut HashMap<u64, bool>,
+    ) -> Result<bool> {
         self.watch = None;
         let before = self.known[i].take();
+        self.edits += u32::from(before.is_some());
         let Content { stat, digest, racy } = content?;
         let name = (!self.path_ignored).then(|| self.name(i));
         let fingerprint = input::item(name, &digest);
@@ -163,6 +248,10 @@ impl Files {
             stat,
             fingerprint,
             racy,
+            once: *devices
+                .entry(stat.device)
+                .or_insert_with(|| FileSystem::at(&self.paths[i]).is_looked_at_once()),
+            looked: epoch,
         });
         Ok(before.is_some_and(|known| known.fingerprint != fingerprint))
     }

@@ -4,6 +4,7 @@
 
 use super::Stamp;
 use super::files::Files;
+use super::part::Part;
 use crate::clock::Clock;
 use crate::content::Memo;
 use crate::error::{Error, Result};
@@ -29,8 +30,12 @@ pub(crate) struct Records {
     numbers: HashMap<PathBuf, usize>,
     /// Numbers of the files that each item reads; None until that is known.
     reads: Vec<Option<Box<[usize]>>>,
+    /// What items read that is no file, as a digest of each: objects of a store, by what the store says of them.
+    objects: HashMap<usize, Digest>,
     /// Each item's fingerprint as its caller was last told. A file's may be newer, learned for another item.
     taken: Vec<Option<Digest>>,
+    /// How many edits had been seen when that was last compared with the files'.
+    compared: Vec<u32>,
 }
 
 impl Records {
@@ -45,7 +50,9 @@ impl Records {
             files,
             numbers: HashMap::new(),
             reads: vec![unread.then(Box::default); count],
+            objects: HashMap::new(),
             taken: vec![None; count],
+            compared: vec![0; count],
         }
     }
 
@@ -85,6 +92,17 @@ impl Records {
         }
     }
 
+    /// See [`super::Inputs::set_objects`].
+    pub(super) fn set_objects(&mut self, i: usize, objects: Digest) {
+        if self.objects.insert(i, objects) != Some(objects) {
+            self.taken[i] = None;
+        }
+    }
+
+    pub(super) fn objects(&self, i: usize) -> Option<Digest> {
+        self.objects.get(&i).copied()
+    }
+
     pub(super) fn fingerprint(&self, i: usize) -> Option<Digest> {
         self.taken[i]
     }
@@ -94,6 +112,10 @@ impl Records {
         let own = match &self.own {
             Own::Places(_) => input::place(i as u64),
             Own::Named(named) => named[i].0,
+        };
+        let own = match self.objects.get(&i) {
+            Some(objects) => input::arguments(&own, objects),
+            None => own,
         };
         let files = self.reads[i].as_ref()?.iter();
         let files: Option<Vec<Digest>> = files.map(|f| self.files.fingerprint(*f)).collect();
@@ -110,15 +132,42 @@ impl Records {
         self.files_of(i).iter().any(|f| self.files.is_racy(*f))
     }
 
-    pub(super) fn holds(&self, i: usize) -> bool {
-        self.taken[i].is_some()
-            && self.files_of(i).iter().all(|f| self.files.holds(*f))
-            && self.taken[i] == self.computed(i)
+    pub(super) fn holds(&mut self, i: usize) -> bool {
+        let files = self.reads[i].as_deref().unwrap_or_default();
+        self.taken[i].is_some() && files.iter().all(|f| self.files.holds(*f)) && self.is_as_told(i)
     }
 
-    pub(super) fn begin_look(&mut self, now: Duration) -> bool {
+    /// Whether nothing else was learned of its files since its caller was told of the item.
+    fn is_as_told(&mut self, i: usize) -> bool {
+        let edits = self.files.edits();
+        if self.compared[i] != edits && self.taken[i] == self.computed(i) {
+            self.compared[i] = edits;
+        }
+        self.compared[i] == edits
+    }
+
+    pub(super) fn is_looked_at(&mut self, i: usize) -> bool {
+        let looked = self.files_of(i).iter().all(|f| self.files.is_looked_at(*f));
+        looked && self.taken[i].is_some() && self.is_as_told(i)
+    }
+
+    pub(super) fn is_settled(&mut self, i: usize) -> bool {
+        let settled = self.files_of(i).iter().all(|f| self.files.is_settled(*f));
+        settled && self.taken[i].is_some() && self.is_as_told(i)
+    }
+
+    pub(super) fn begin_epoch(&mut self, now: Duration) -> bool {
         // What reads no files cannot have changed.
-        self.files.len() > 0 && self.files.begin_look(now)
+        self.files.len() > 0 && self.files.begin_epoch(now)
+    }
+
+    pub(super) fn part(&self, next: usize) -> Option<Part> {
+        // What a file is to be known for is only said when its item is wanted.
+        self.files.part(next, false)
+    }
+
+    pub(super) fn found(&mut self, part: Part) {
+        self.files.found(part);
     }
 
     pub(super) fn end_look(&mut self, now: Duration) {
@@ -154,6 +203,7 @@ impl Records {
                 return Err(error.clone());
             }
             self.taken[i] = self.computed(i);
+            self.compared[i] = self.files.edits();
             Ok(before.is_some() && before != self.taken[i])
         };
         items.iter().map(|i| answer(*i)).collect()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// The machine's clock, ahead by so much: files just written look old to it.
-struct Ahead(SystemClock, Duration);
+pub(super) struct Ahead(SystemClock, Duration);
 
 impl Clock for Ahead {
     fn wall_ns(&self) -> i64 {
@@ -27,12 +27,12 @@ fn now() -> Ahead {
     Ahead(SystemClock::default(), Duration::ZERO)
 }
 
-fn later() -> Ahead {
+pub(super) fn later() -> Ahead {
     Ahead(SystemClock::default(), Duration::from_secs(10))
 }
 
 #[derive(Default)]
-struct Remembered(RefCell<HashMap<FileStat, Digest>>);
+pub(super) struct Remembered(RefCell<HashMap<FileStat, Digest>>);
 
 impl Memo for Remembered {
     fn ask(&self, stats: &[FileStat]) -> Vec<Option<Digest>> {
@@ -53,7 +53,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     temp
 }
 
-fn files(root: &Path, names: &[&str]) -> Inputs {
+pub(super) fn files(root: &Path, names: &[&str]) -> Inputs {
     let paths = names.iter().map(|n| root.join(n)).collect();
     Inputs::files(root.to_path_buf(), paths, false)
 }
@@ -173,11 +173,11 @@ fn a_call_depends_on_its_arguments_and_all_files_below_its_inputs() {
     assert_eq!(inputs.fingerprint(0), before);
 }
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// A look that is due and takes a second, so that the next minute is trusted to the watch.
 fn look(inputs: &mut Inputs, at: Duration, clock: &dyn Clock) {
-    assert!(inputs.begin_look(at));
+    assert!(inputs.begin_epoch(at));
     refreshed(inputs, clock);
     inputs.end_look(at + SECOND);
 }
@@ -188,7 +188,7 @@ fn looks_again(names: &[&str], root: &Path, change: impl FnOnce()) -> bool {
     // The first learns, the second watches.
     (0..2).for_each(|i| look(&mut inputs, 2 * i * SECOND, &later()));
     change();
-    inputs.begin_look(4 * SECOND)
+    inputs.begin_epoch(4 * SECOND)
 }
 
 #[test]
@@ -228,13 +228,93 @@ fn a_file_learned_since_the_last_look_is_looked_at() {
     let temp = folder(&[("a", "one"), ("b", "two")]);
     let mut inputs = files(temp.path(), &["a", "b"]);
     for i in 0..2 {
-        assert!(inputs.begin_look(2 * i * SECOND));
+        assert!(inputs.begin_epoch(2 * i * SECOND));
         inputs.refresh(&[0], &Remembered::default(), &later());
         inputs.end_look(2 * i * SECOND + SECOND);
     }
-    assert!(!inputs.begin_look(4 * SECOND));
+    assert!(!inputs.begin_epoch(4 * SECOND));
     inputs.refresh(&[1], &Remembered::default(), &later());
-    assert!(inputs.begin_look(4 * SECOND));
+    assert!(inputs.begin_epoch(4 * SECOND));
+}
+
+/// Looks at all that is due, a part after the other; `meanwhile` runs between a look and its note.
+pub(super) fn sweep(inputs: &mut Inputs, new: bool, memo: &dyn Memo, mut meanwhile: impl FnMut(&mut Inputs)) {
+    let mut next = 0;
+    while let Some(mut part) = inputs.part(next, new) {
+        part.look(memo, &later());
+        next = part.next;
+        meanwhile(inputs);
+        inputs.found(part);
+    }
+}
+
+fn looked_at(inputs: &mut Inputs) -> Vec<bool> {
+    (0..inputs.len()).map(|i| inputs.is_looked_at(i)).collect()
+}
+
+#[test]
+fn nothing_is_looked_at_when_an_epoch_begins_and_a_sweep_leaves_what_changed() {
+    let temp = folder(&[("a", "one"), ("b", "two"), ("c", "new")]);
+    let memo = Remembered::default();
+    let mut inputs = files(temp.path(), &["a", "b", "c"]);
+    inputs.refresh(&[0, 1], &memo, &later());
+    assert_eq!(looked_at(&mut inputs), [true, true, false]);
+    fs::write(temp.path().join("b"), "edited").unwrap();
+    assert!(inputs.begin_epoch(SECOND));
+    assert_eq!(looked_at(&mut inputs), [false; 3]);
+    sweep(&mut inputs, false, &memo, |_| {});
+    assert_eq!(looked_at(&mut inputs), [true, false, false]);
+    assert!(!inputs.holds(1) && inputs.holds(0));
+    assert_eq!(
+        inputs.refresh(&[1], &memo, &later())[0].as_ref().ok(),
+        Some(&true)
+    );
+    assert_eq!(looked_at(&mut inputs), [true, true, false]);
+}
+
+#[test]
+fn a_look_counts_for_the_epoch_in_which_it_was_begun() {
+    let temp = folder(&[("a", "one")]);
+    let memo = Remembered::default();
+    let mut inputs = files(temp.path(), &["a"]);
+    inputs.refresh(&[0], &memo, &later());
+    assert!(inputs.begin_epoch(SECOND));
+    sweep(&mut inputs, false, &memo, |inputs| {
+        fs::write(temp.path().join("a"), "edited").unwrap();
+        assert!(inputs.begin_epoch(2 * SECOND));
+    });
+    assert_eq!(
+        looked_at(&mut inputs),
+        [false],
+        "it was edited before this epoch began"
+    );
+}
+
+#[test]
+fn a_first_sweep_takes_from_the_memo_what_it_knows_and_reads_nothing() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let memo = Remembered::default();
+    files(temp.path(), &["a"]).refresh(&[0], &memo, &later());
+    let known = memo.0.borrow().len();
+    let mut inputs = files(temp.path(), &["a", "b"]);
+    assert!(inputs.begin_epoch(SECOND));
+    sweep(&mut inputs, true, &memo, |_| {});
+    assert_eq!(looked_at(&mut inputs), [true, false]);
+    assert!(inputs.fingerprint(1).is_none());
+    assert_eq!(memo.0.borrow().len(), known, "b was read");
+}
+
+#[test]
+fn a_watch_is_quiet_only_over_files_with_one_way_to_them_whoever_looks_first() {
+    let temp = folder(&[("a", "one")]);
+    fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
+    let mut inputs = files(temp.path(), &["a"]);
+    look(&mut inputs, Duration::ZERO, &later());
+    assert!(inputs.begin_epoch(2 * SECOND));
+    assert!(inputs.holds(0));
+    sweep(&mut inputs, false, &Remembered::default(), |_| {});
+    inputs.end_look(3 * SECOND);
+    assert!(inputs.begin_epoch(4 * SECOND));
 }
 
 fn records(root: &Path, reads: &[&[&str]]) -> Inputs {
@@ -283,4 +363,25 @@ fn a_record_without_a_file_of_its_own_has_no_fingerprint() {
     assert!(answers[0].is_ok());
     assert_eq!(answers[1].as_ref().unwrap_err().code(), Code::InputMissing);
     assert!(inputs.fingerprint(0).is_some() && inputs.fingerprint(1).is_none());
+}
+
+#[test]
+fn a_record_is_not_looked_at_while_its_file_is_newer_than_what_was_told() {
+    let temp = folder(&[("shared", "1"), ("own", "2")]);
+    let mut inputs = records(temp.path(), &[&["shared"], &["own", "shared"], &["own"], &[]]);
+    let memo = Remembered::default();
+    refreshed(&mut inputs, &later());
+    fs::write(temp.path().join("shared"), "other").unwrap();
+    assert!(inputs.begin_epoch(SECOND));
+    assert_eq!(looked_at(&mut inputs), [false, false, false, true]);
+    sweep(&mut inputs, false, &memo, |_| {});
+    assert_eq!(looked_at(&mut inputs), [false, false, true, true]);
+    inputs.refresh(&[0], &memo, &later());
+    assert_eq!(
+        looked_at(&mut inputs),
+        [true, false, true, true],
+        "1 was not told"
+    );
+    inputs.refresh(&[1], &memo, &later());
+    assert_eq!(looked_at(&mut inputs), [true; 4]);
 }

@@ -63,6 +63,7 @@ fn evicted(cache: &Cache, gone: Option<Gone>) -> String {
         Why::Budget => "to stay within the disk budget".to_owned(),
         Why::Unwritten => "because it could not be written to the disk".to_owned(),
         Why::Corrupt => "because it did not match its digest".to_owned(),
+        Why::Quarantined => "because it did not reproduce".to_owned(),
     };
     format!("dropped {:.0} s ago {by}", seconds_since(cache, gone.at_ns))
 }

@@ -8,6 +8,7 @@ use crate::{
     codes,
     collection::{Collection, Domain, Reason},
     misses::Miss,
+    quarantine::Quarantined,
     refusals::Refusal,
     segment::Summary,
     status::seconds_since,
@@ -28,6 +29,7 @@ const DIFFERENCES_MAX: usize = 32;
 enum Subject {
     Miss(Miss, Arc<Collection>),
     Refusal(Refusal),
+    Quarantined(Quarantined),
     /// Nothing of it was missed lately.
     Reused(Arc<Collection>),
 }
@@ -38,7 +40,8 @@ pub fn explain(cache: &Cache, domain: &Domain, target: &str) -> Vec<v1::Explanat
     let of = |miss: Miss| Some(Subject::Miss(miss.clone(), cache.catalog.find(miss.collection)?));
     let misses = cache.misses.of(domain).into_iter().filter_map(of);
     let refusals = cache.refusals.of(domain).into_iter().map(Subject::Refusal);
-    let mut subjects: Vec<_> = misses.chain(refusals).collect();
+    let quarantined = cache.quarantine.of(domain).into_iter().map(Subject::Quarantined);
+    let mut subjects: Vec<_> = misses.chain(refusals).chain(quarantined).collect();
     subjects.sort_by_key(|subject| std::cmp::Reverse(subject.at_ns()));
     let mut chosen = target.choose(subjects);
     if chosen.is_empty() {
@@ -56,6 +59,7 @@ impl Subject {
         match self {
             Self::Miss(miss, _) => miss.at_ns,
             Self::Refusal(refusal) => refusal.at_ns,
+            Self::Quarantined(found) => found.at_ns,
             Self::Reused(collection) => collection.origin.made_ns,
         }
     }
@@ -64,6 +68,7 @@ impl Subject {
         match self {
             Self::Miss(miss, collection) => missed(cache, miss, collection),
             Self::Refusal(refusal) => refused(cache, refusal),
+            Self::Quarantined(found) => quarantined(cache, found),
             Self::Reused(collection) => reused(cache, collection),
         }
     }
@@ -80,6 +85,22 @@ fn refused(cache: &Cache, refusal: &Refusal) -> v1::Explanation {
         pid: refusal.pid,
         session: refusal.session,
         seconds_ago: seconds_since(cache, refusal.at_ns),
+        ..Default::default()
+    }
+}
+
+fn quarantined(cache: &Cache, found: &Quarantined) -> v1::Explanation {
+    v1::Explanation {
+        verdict: "refused".into(),
+        code: codes::QUARANTINED.into(),
+        title: codes::title(codes::QUARANTINED).into(),
+        reason: found.told(),
+        location: found.location.clone(),
+        pipeline: found.pipeline.clone(),
+        subgraph_digest: found.digest.clone(),
+        job: found.job.clone(),
+        pid: found.pid,
+        seconds_ago: seconds_since(cache, found.at_ns),
         ..Default::default()
     }
 }

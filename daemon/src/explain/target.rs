@@ -66,6 +66,10 @@ impl Subject {
         match self {
             Self::Miss(miss, c) => is_job(&miss.job, miss.pid, Some(miss.session.0)) || is_digest(&c.graph),
             Self::Refusal(refusal) => is_job(&refusal.job, refusal.pid, Some(refusal.session)),
+            Self::Quarantined(found) => {
+                let is_prefix = name.len() >= PREFIX_MIN && found.digest.starts_with(name);
+                is_prefix || is_job(&found.job, found.pid, None)
+            }
             Self::Reused(c) => is_digest(&c.graph) || is_job(&c.origin.job, c.origin.pid, None),
         }
     }
@@ -77,6 +81,7 @@ impl Subject {
         };
         match self {
             Self::Refusal(refusal) => matching(&refusal.location),
+            Self::Quarantined(found) => matching(&found.location),
             Self::Miss(_, c) | Self::Reused(c) => {
                 let leaves = c.graph.operators().iter().flat_map(|o| &o.leaves);
                 let leaves = leaves.filter_map(|leaf| matching(&leaf.location));

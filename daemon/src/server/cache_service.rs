@@ -2,7 +2,7 @@
 
 use super::identity::peer;
 use crate::{
-    cache::{Cache, LEASE_MAX},
+    cache::{Cache, LEASE_MAX, Mismatch},
     collection::{Answer, Collection, Item, Request as Wanted},
     commit::{Committed, Element},
     error::{Error, Kind, Result},
@@ -100,7 +100,12 @@ impl v1::cache_server::Cache for Service {
         if self.0.sessions.get(session.id.0, session.peer).is_err() {
             collection.end_session(session.id);
         }
-        Ok(Response::new(answered(answers.answers)))
+        Ok(Response::new(v1::AcquireResponse {
+            bypass: answers
+                .quarantined
+                .map_or_else(String::new, |why| why.to_string()),
+            ..answered(answers.answers)
+        }))
     }
 
     async fn commit(&self, request: Request<v1::CommitRequest>) -> Reply<v1::CommitResponse> {
@@ -149,12 +154,29 @@ impl v1::cache_server::Cache for Service {
         let (session, collection) = self.open(&request, body.session, body.collection)?;
         self.0
             .served(&session, &collection, body.hits, body.follows, body.bypasses);
+        self.0.verified(&collection, body.verified, body.verify_cpu_ns);
         for read in &body.reads {
             let segment = u32::try_from(read.segment).map_or(SegmentId(u32::MAX), SegmentId);
             self.0
                 .touched(segment, read.block, u64::from(read.elements), read.bytes);
         }
         Ok(Response::new(v1::ReportResponse {}))
+    }
+
+    async fn mismatch(&self, request: Request<v1::MismatchRequest>) -> Reply<v1::MismatchResponse> {
+        let body = request.get_ref();
+        let (session, collection) = self.open(&request, body.session, body.collection)?;
+        digest(&body.fingerprint)?;
+        let body = request.into_inner();
+        let found = Mismatch {
+            item: body.name,
+            reason: body.reason,
+            cpu_ns: body.cpu_ns,
+        };
+        let cache = Arc::clone(&self.0);
+        let told = task::blocking(move || cache.mismatched(&session, &collection, found)).await;
+        let bypass = told.map_err(|_| Error::corrupt("the quarantine failed"))?;
+        Ok(Response::new(v1::MismatchResponse { bypass }))
     }
 
     async fn memo(&self, request: Request<v1::MemoRequest>) -> Reply<v1::MemoResponse> {
@@ -252,7 +274,11 @@ fn answered(answers: Vec<Answer>) -> v1::AcquireResponse {
         Answer::Bypass => Wire::Bypass(true),
     });
     let answers = answers.map(|kind| v1::Answer { kind: Some(kind) }).collect();
-    v1::AcquireResponse { answers, layouts }
+    v1::AcquireResponse {
+        answers,
+        layouts,
+        ..Default::default()
+    }
 }
 
 /// Fixed length, so that no two stats share a key.

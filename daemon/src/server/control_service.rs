@@ -52,6 +52,23 @@ impl v1::control_server::Control for Service {
         Ok(Response::new(v1::ExplainResponse { explanations }))
     }
 
+    async fn clear(&self, request: Request<v1::ClearRequest>) -> Reply<v1::ClearResponse> {
+        let peer = peer(&request)?;
+        let cache = Arc::clone(&self.0);
+        let work = move || {
+            let cleared = cache.clear(&domain_of(peer), &request.get_ref().digest)?;
+            Ok::<_, Error>(
+                cleared
+                    .into_iter()
+                    .map(|q| status::quarantined(&cache, q))
+                    .collect(),
+            )
+        };
+        let cleared = task::blocking(work).await;
+        let cleared = cleared.map_err(|_| Error::corrupt("clearing failed"))??;
+        Ok(Response::new(v1::ClearResponse { cleared }))
+    }
+
     async fn diagnose(&self, request: Request<v1::DiagnoseRequest>) -> Reply<v1::DiagnoseResponse> {
         let peer = peer(&request)?;
         let cache = Arc::clone(&self.0);

@@ -17,6 +17,7 @@ use crate::{
     memory::BLOCK_BYTES,
     metrics::Metrics,
     misses::Misses,
+    quarantine::Quarantine,
     recovery,
     refusals::Refusals,
     session::Sessions,
@@ -170,6 +171,7 @@ fn claim(dir: &Path) -> Result<File> {
 fn build(config: Config, descriptors: u64) -> Result<Cache> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
+    let quarantine = Quarantine::open(config.dir.clone(), Arc::clone(&vfs))?;
     let (index, problem) = index::open_or_rebuild(&config.dir);
     let metrics = Metrics::new(&*index)
         .map(Arc::new)
@@ -206,6 +208,7 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
         sessions: Sessions::default(),
         misses: Misses::default(),
         refusals: Refusals::default(),
+        quarantine,
         ram,
         ssd: Arc::new(ssd),
         index,

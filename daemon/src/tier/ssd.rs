@@ -61,6 +61,8 @@ pub enum Why {
     Corrupt,
     /// It could not be written.
     Unwritten,
+    /// What it held did not reproduce.
+    Quarantined,
 }
 
 /// How a segment was lost.

@@ -3,6 +3,7 @@
 
 mod client;
 mod explain;
+mod quarantine;
 
 use client::{Daemon, channel, graph};
 use prebake_daemon::{

@@ -51,6 +51,10 @@ def plain(n):
     return {"m": n + 1}
 
 
+def widened(batch, more):
+    return {"wide": [n + more for n in batch["n"]]}
+
+
 def noisy(row):
     return {"noise": random.random()}
 
@@ -86,11 +90,13 @@ if task["function"] == "said":
     out = prebake.hf.map(ds, lambda row: print("row", row["n"]), **kwargs)
 else:
     out = prebake.hf.map(ds, globals()[task["function"]], **kwargs)
+if "then" in task:
+    out = prebake.hf.map(out, widened, batched=True, fn_kwargs=task["then"])
 digests = []
 for epoch in range(2):
     digest = hashlib.sha256()
-    for row in out.shuffle(seed=epoch).with_format(None):
-        digest.update(repr(row).encode())
+    for batch in out.shuffle(seed=epoch + task.get("order", 0)).with_format(None).iter(task.get("batch", 1)):
+        digest.update(repr(batch).encode())
     digests.append(digest.hexdigest())
 print()
 print(json.dumps({
@@ -183,6 +189,20 @@ def test_a_changed_argument_is_seen(jobs: Node) -> None:
     changed = jobs.run(function="lengths", map={"batched": True, "fn_kwargs": {"more": 1}})
     assert changed["made"] == first["made"] and changed["digests"] != first["digests"]
     assert jobs.run(**call)["made"] == 0
+
+
+def test_a_job_of_another_order_and_batch_size_reuses_everything(jobs: Node) -> None:
+    first = jobs.run(function="one")
+    for options in ({"order": 7}, {"order": 9, "batch": 32}, {"batch": 5, "map": {"num_proc": 2}}):
+        other = jobs.run(function="one", **options)
+        assert other["made"] == 0 and other["digests"] != first["digests"]
+        assert seen(other) == seen(jobs.run(off=True, function="one", **options))
+
+
+def test_a_changed_argument_keeps_what_is_before_it(jobs: Node) -> None:
+    first, changed = (jobs.run(function="one", then={"more": more}) for more in (1, 2))
+    assert first["made"] == 2 * changed["made"] > 0 and changed["digests"] != first["digests"]
+    assert seen(changed) == seen(jobs.run(off=True, function="one", then={"more": 2}))
 
 
 @pytest.mark.parametrize("function", ["noisy", "shaken"])

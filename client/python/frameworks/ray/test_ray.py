@@ -34,6 +34,14 @@ def noisy(batch):
     return {"id": batch["id"], "noise": np.array([random.random() for _ in batch["id"]])}
 
 
+def shaken(batch):
+    return {"id": batch["id"], "noise": np.random.rand(len(batch["id"]))}
+
+
+def widened(batch, more):
+    return {**batch, "wide": batch["id"] + more}
+
+
 def in_place(batch):
     batch["id"] = batch["id"] + 1
     return batch
@@ -69,9 +77,13 @@ try:
         out = ds.map_batches(Model, fn_constructor_args=[task.get("factor", 2)], **options)
     else:
         out = ds.map_batches(prebake.cached(globals()[task["function"]]), **options)
-    for _ in range(2):
+    if "then" in task:
+        out = out.map_batches(prebake.cached(widened), fn_kwargs=task["then"], batch_size=100)
+    for epoch in range(2):
         digests = []
-        for row in out.iter_rows():
+        # In the order of a training loop that shuffles.
+        rows = out.random_shuffle(seed=epoch + task["order"]) if "order" in task else out
+        for row in rows.iter_rows():
             values = [
                 (k, str(getattr(v, "dtype", type(v))), np.asarray(v).tolist()) for k, v in sorted(row.items())
             ]
@@ -125,8 +137,23 @@ def test_an_edited_helper_is_seen(jobs: Node) -> None:
     assert edited["epochs"] == jobs.run(off=True, function="features")["epochs"]
 
 
-def test_random_batches_are_never_frozen(jobs: Node) -> None:
-    result = jobs.run(function="noisy")
+def test_a_job_of_another_order_reuses_everything(jobs: Node) -> None:
+    first = jobs.run(function="features")
+    for order in (1, 5):
+        other = jobs.run(function="features", order=order)
+        assert other["made"] == 0 and sorted(other["epochs"][1]) == sorted(first["epochs"][1])
+    assert other["epochs"] == jobs.run(off=True, function="features", order=5)["epochs"]
+
+
+def test_a_changed_argument_keeps_what_is_before_it(jobs: Node) -> None:
+    first, changed = (jobs.run(function="features", then={"more": more}) for more in (1, 2))
+    assert first["made"] == 2 * changed["made"] > 0 and changed["epochs"] != first["epochs"]
+    assert changed["epochs"] == jobs.run(off=True, function="features", then={"more": 2})["epochs"]
+
+
+@pytest.mark.parametrize("function", ["noisy", "shaken"])
+def test_random_batches_are_never_frozen(jobs: Node, function: str) -> None:
+    result = jobs.run(function=function)
     assert result["made"] == 0 and result["epochs"][0] != result["epochs"][1] and "R20" in result["said"]
 
 

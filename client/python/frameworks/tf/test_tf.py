@@ -80,7 +80,8 @@ if task["pipeline"] == "endless":
 epochs = [digest(ds), digest(ds)]
 if task["pipeline"] == "arrays":
     # What follows draws as it would have.
-    after = ds.shuffle(100).map(lambda x: x + tf.random.normal([])).batch(task.get("batch", 10))
+    after = ds.map(lambda x: x + task.get("shift", 0))
+    after = after.shuffle(100).map(lambda x: x + tf.random.normal([])).batch(task.get("batch", 10))
     epochs += [digest(after.unbatch()), digest(after.unbatch())]
 print(json.dumps({
     "epochs": epochs,
@@ -145,6 +146,12 @@ def test_a_job_of_another_batch_size_and_seed_reuses_everything(jobs: Node) -> N
     assert other["made"] == 0 and other["epochs"][:2] == first["epochs"][:2]
     assert len({*first["epochs"][2:], *other["epochs"][2:]}) == 4
     assert seen(other) == seen(jobs.run(off=True, pipeline="arrays", batch=64, seed=2))
+
+
+def test_a_changed_parameter_keeps_what_is_before_it(jobs: Node) -> None:
+    first, changed = (jobs.run(pipeline="arrays", shift=shift) for shift in (1, 2))
+    assert first["made"] > 0 and changed["made"] == 0 and changed["epochs"] != first["epochs"]
+    assert seen(changed) == seen(jobs.run(off=True, pipeline="arrays", shift=2))
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def base(**options):
 cached = prebake.wds.cached
 pipelines = {
     "dicts": lambda: base().decode("rgb8").map(smaller).compose(cached()),
+    "late": lambda: base().decode("rgb8").compose(cached()).map(smaller),
     "tuples": lambda: base().decode("pil").select(odd).to_tuple("png", "cls", "__key__").compose(cached()),
     "given": lambda: base().compose(cached(wds.decode("rgb8"), wds.map(smaller), wds.to_tuple("png", "cls"))),
     "files": lambda: base(select_files=helper_select).compose(cached()),
@@ -165,6 +166,14 @@ def test_an_edited_helper_is_seen(jobs: Node, urls: list[str]) -> None:
     edited = jobs.run(pipeline="dicts", urls=urls)
     assert edited["made"] == first["made"] and edited["epochs"] != first["epochs"]
     assert seen(edited) == seen(jobs.run(off=True, pipeline="dicts", urls=urls))
+
+
+def test_a_changed_parameter_keeps_what_is_before_it(jobs: Node, urls: list[str]) -> None:
+    first = jobs.run(pipeline="late", urls=urls)
+    jobs.write(helper=HELPER.replace("FACTOR = 2", "FACTOR = 4"))
+    changed = jobs.run(pipeline="late", urls=urls)
+    assert first["made"] > 0 and changed["made"] == 0 and changed["epochs"] != first["epochs"]
+    assert seen(changed) == seen(jobs.run(off=True, pipeline="late", urls=urls))
 
 
 @pytest.mark.parametrize(("pipeline", "code"), [("noisy", "R20"), ("shuffled", "R25"), ("tolerant", "R33")])

@@ -1,0 +1,272 @@
+"""Values known by what making them is seen to read, beside what is said of it.
+
+Entries form a chain, as those of `prebake run`: an input finds its value, or says that more is read; then the
+input in this working folder finds a list of files; the input and their content find the value, or a longer
+list. So what a function opens by a name it made up, nobody has to declare, and an edit of it is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from prebake import remote, tripwire
+from prebake.code import Identity
+from prebake.discovery import Stat, followed
+from prebake.errors import Code, Refused, not_cached
+from prebake.fill import Ahead, Fill, nothing_ahead
+from prebake.reads import Record, Recorder
+from prebake.verify import Verifier
+
+#: Lists on the way to a value. Each file may name the next, but one that goes on so is no input of one value.
+CHAIN_MAX = 8
+
+#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
+#: of the clock that stamps files.
+SETTLED_NS = 20_000_000
+
+#: What an entry holds: None and the value, or the files that making it also reads.
+Held = tuple[list[bytes] | None, Any]
+
+
+class Made(NamedTuple):
+    """A value and what making it read; `under` are the stats of what it was known to read when it was made,
+    and `known` names that."""
+
+    value: Any
+    record: Record
+    known: Sequence[str]
+    under: Sequence[Stat]
+    cpu_ns: int
+    io_ns: int
+
+
+def refuse_unheard(identity: Identity, name: str) -> None:
+    """Raises `Refused` if what a function reads would not be heard of."""
+    if identity.unheard:
+        raise Refused(
+            Code.UNDECLARED,
+            f"{name} calls {identity.unheard[0]}, which opens files in compiled code, unheard by "
+            "Python: name them with prebake.cached(inputs=[...]), or read them with open()",
+        )
+
+
+class Watched:
+    """The values of items in this process.
+
+    `open_items(job, found)` opens their collection. Without `found` items are as they were declared; else it
+    has the items' further files by number, and the collection is another for each working folder, on which it
+    depends what a name stands for. `declared(i)` names the files and folders of item i. `described()` tells
+    what the values are known by, and since when (ns). `recorder` records a fill. Items that
+    are not `extensible` are opened anew when more is found.
+    """
+
+    def __init__(
+        self,
+        open_items: Callable[[Any, dict[int, list[str]] | None], Any],
+        compute: Callable[[int], Any],
+        count: int,
+        declared: Callable[[int], Sequence[str]],
+        described: Callable[[], tuple[Identity, int]],
+        unchanged: Callable[[bool], bool] = lambda closely: True,
+        recorder: Callable[[], Recorder] = Recorder,
+        extensible: bool = True,
+        tolerance: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        self._open_items = open_items
+        self._extensible = extensible
+        self._value = compute
+        self._declared = declared
+        self._described = described
+        self._recorder = recorder
+        #: Files that items are known to read beside those declared.
+        self._found: dict[int, list[str]] = {}
+        self._own = threading.local()
+        self._since = time.monotonic()
+
+        def culprit(i: int) -> Any:
+            return compute if tripwire.draws(lambda: compute(i)) else None
+
+        self.fill = Fill(
+            self._open_first,
+            self._first,
+            count,
+            unchanged,
+            culprit=culprit,
+            approve=self._approve_first,
+            verifier=Verifier(lambda i: self._anew(self.fill, i), tolerance),
+        )
+        self._further = Fill(
+            lambda job: open_items(job, self._found),
+            self._next,
+            count,
+            unchanged,
+            culprit=culprit,
+            spent=self._spent,
+            approve=self._approve,
+            verifier=Verifier(lambda i: self._anew(self._further, i), tolerance),
+        )
+
+    def many(self, indices: Sequence[int], ahead: Ahead) -> list[Any]:
+        """Values in the order of `indices`."""
+        got: dict[int, Any] = {}
+        # What an error left: its files may have changed since.
+        self._made.clear()
+        self._take(indices, self.fill.many(indices, ahead), got)
+        for i in [i for i in self._made if i not in indices]:
+            # Computed ahead: others wait for it, and it is not kept for a turn that may never come.
+            self._further.ensure([i], nothing_ahead)
+            self._made.pop(i, None)
+        for _ in range(CHAIN_MAX):
+            left = [i for i in indices if i not in got]
+            if not left:
+                break
+            self._take(left, self._further.many(left, nothing_ahead), got)
+        return [got[i] if i in got else self._alone(i) for i in indices]
+
+    @property
+    def _made(self) -> dict[int, Made]:
+        """Made by this thread, and neither stored nor given out yet."""
+        if not hasattr(self._own, "made"):
+            self._own.made = {}
+        made: dict[int, Made] = self._own.made
+        return made
+
+    def is_stored(self, i: int) -> bool:
+        """Whether value i can be read by other processes, as far as this one knows."""
+        for fill in (self._further, self.fill) if i in self._found else (self.fill,):
+            items = fill.items()
+            if items is None or items.missing([i]):
+                return False
+        return True
+
+    def stats(self) -> dict[str, int]:
+        """Values by outcome; see `Fill.stats`."""
+        first, further = self.fill.stats(), self._further.stats()
+        return {name: first.get(name, 0) + further.get(name, 0) for name in first | further}
+
+    def _open_first(self, job: Any) -> Any:
+        # Opened anew, it may be for another function: both are of one.
+        self._further.reset()
+        return self._open_items(job, None)
+
+    def _take(self, indices: Sequence[int], held: Sequence[Held], got: dict[int, Any]) -> None:
+        for i, (reads, value) in zip(indices, held, strict=True):
+            if reads is None:
+                got[i] = value
+                self._made.pop(i, None)
+            else:
+                self._learn(i, [os.fsdecode(path) for path in reads])
+
+    def _learn(self, i: int, found: list[str]) -> None:
+        if self._found.get(i) != found:
+            self._found[i] = found
+            remote.store.look(filter(remote.is_object, found), self._since)
+            if self._extensible:
+                self._further.set_reads(i, [*self._declared(i), *found])
+            else:
+                self._further.reset()
+
+    def _alone(self, i: int) -> Any:
+        made = self._made.pop(i, None)
+        return self._value(i) if made is None else made.value
+
+    # How a value is made, and what becomes of it.
+
+    def _run(self, fill: Fill, i: int) -> Made:
+        items = fill.items()
+        under = (items and items.stats_of(i)) or ()
+        cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        memos = self._described()[0].memos
+        kept = [memo.cache_info().hits for memo in memos]
+        with self._recorder() as record:
+            value = self._value(i)
+        if kept != [memo.cache_info().hits for memo in memos]:
+            record.incomplete = record.incomplete or "a cached function of its gives back what it kept"
+        cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
+        known = self._known(i) if fill is self._further else ()
+        return Made(value, record, known, under, cpu, max(0, wall - cpu))
+
+    def _anew(self, fill: Fill, i: int) -> Held:
+        """What a hit is when it is computed again. A list of names is not: it only says where to look on."""
+        held = fill.stored(i)
+        return held if held is not None and held[0] is not None else (None, self._value(i))
+
+    def _first(self, i: int) -> Held:
+        made = self._made[i] = self._run(self.fill, i)
+        return (None, made.value) if not self._beyond(i, made.record) else ([], None)
+
+    def _next(self, i: int) -> Held:
+        made = self._made.get(i)
+        if made is None:
+            made = self._made[i] = self._run(self._further, i)
+        beyond = self._beyond(i, made.record)
+        if not beyond:
+            return None, made.value
+        return [os.fsencode(path) for path in sorted({*self._found.get(i, ()), *beyond})], None
+
+    def _beyond(self, i: int, record: Record) -> list[str]:
+        """Files that were read and are not known to be; none of a record that is not to be followed."""
+        if not self._is_followable(i, record):
+            return []
+        identity, since = self._described()
+        known = self._known(i)
+        objects = {remote.Object.of(path).url for path in known if remote.is_object(path)}
+        return [url for url in record.objects if url not in objects] + [
+            path
+            for path in record.reads
+            if not _is_within(path, known)
+            and not (path in identity.files and path in record.stats and record.stats[path][4] < since)
+        ]
+
+    def _is_followable(self, i: int, record: Record) -> bool:
+        folders = [path for path in record.listed if not _is_within(path, self._declared(i))]
+        try:
+            followed(record, folders, "it")
+        except Refused as refused:
+            not_cached(refused)
+            return False
+        return True
+
+    def _approve_first(self, items: Any, i: int) -> bool:
+        made = self._made[i]
+        if not self._beyond(i, made.record):
+            # It goes no further.
+            del self._made[i]
+        return self._is_followable(i, made.record) and remote.as_told(
+            items, i, made.record.objects, self._declared(i)
+        )
+
+    def _approve(self, items: Any, i: int) -> bool:
+        """Whether it was made of what it reads as the entry knows that."""
+        made, known = self._made[i], self._known(i)
+        if not self._is_followable(i, made.record):
+            return False
+        if not remote.as_told(items, i, made.record.objects, known):
+            return False
+        if made.known == known:
+            # Made under the lease itself: that the files are as they were then is looked at natively.
+            return True
+        stats = items.stats_of(i)
+        read = [path for path in made.record.reads if _is_within(path, known)]
+        seen = {made.record.stats.get(path) for path in read}
+        return stats is not None and {*seen, *made.under} <= set(stats)
+
+    def _known(self, i: int) -> list[str]:
+        return [*self._declared(i), *self._found.get(i, ())]
+
+    def _spent(self, i: int) -> tuple[int, int]:
+        made = self._made.get(i)
+        return (0, 0) if made is None else (made.cpu_ns, made.io_ns)
+
+
+def _is_within(path: str, known: Sequence[str]) -> bool:
+    """Whether a file is one of those known, or below a folder that is."""
+    for each in known:
+        each = os.path.join(os.getcwd(), each)
+        if path == each or path.startswith(os.path.join(each, "")) and "/../" not in path[len(each) :]:
+            return True
+    return False

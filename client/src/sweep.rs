@@ -1,0 +1,135 @@
+//! A look at all known inputs beside the job, so that it need not look at each when it wants it.
+//!
+//! What is served was looked at in its epoch, whoever did it: a sweep only saves time, and may stop anywhere.
+
+use crate::items::Inner;
+use parking_lot::Mutex;
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How long a caller looks itself. Some thousand files are looked at by then, and no thread is begun for fewer.
+const AT_ONCE: Duration = Duration::from_millis(5);
+
+/// How long none is begun after one, in its own time: epochs may be much shorter than a sweep.
+const REST: u32 = 4;
+
+/// Of the thread. Jobs go first; yet not the least, since it holds their lock for some microseconds now and then.
+const NICENESS: i32 = 10;
+
+/// New files that are asked for in vain, one after the other, before no more are: nobody read them yet, and they are read
+/// when they are wanted.
+const UNKNOWN_MAX: usize = 1024;
+
+/// Threads that sweep, to be waited for before a fork. Its lock is only tried: a child may inherit it locked.
+static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// See the module.
+pub(crate) struct Sweep {
+    /// Ends with them.
+    items: Weak<Inner>,
+    begun: Duration,
+    next: usize,
+    /// Whether to ask the memo for files that this job has not used yet.
+    new: bool,
+    /// In a row.
+    unknown: usize,
+}
+
+impl Sweep {
+    pub(crate) fn new(items: &Arc<Inner>, new: bool) -> Sweep {
+        Sweep {
+            items: Arc::downgrade(items),
+            begun: items.session.clock.elapsed(),
+            next: 0,
+            new,
+            unknown: 0,
+        }
+    }
+
+    /// Looks for a moment in this thread, and then in one of its own.
+    pub(crate) fn begin(mut self) {
+        while self.step() {
+            let Some(inner) = self.items.upgrade() else {
+                return;
+            };
+            if inner.session.clock.elapsed() < self.begun + AT_ONCE {
+                continue;
+            }
+            let rested = self.begun >= inner.state.lock().rests_until;
+            if !rested || !self.detach() {
+                inner.state.lock().sweeping = false;
+            }
+            return;
+        }
+    }
+
+    /// Goes on in a thread; false if there is none to be had.
+    fn detach(mut self) -> bool {
+        let started = RUNNING.try_lock().and_then(|mut running| {
+            running.retain(|thread| !thread.is_finished());
+            let sweep = move || {
+                let _ = setpriority_process(Some(gettid()), NICENESS);
+                while self.step() {
+                    if STOPPED.load(Ordering::Relaxed) {
+                        return self.end();
+                    }
+                }
+            };
+            let thread = Builder::new().name("prebake-sweep".to_owned()).spawn(sweep);
+            thread.map(|thread| running.push(thread)).ok()
+        });
+        started.is_some()
+    }
+
+    /// Looks at some files; false if there are no more.
+    fn step(&mut self) -> bool {
+        let Some(inner) = self.items.upgrade() else {
+            return false;
+        };
+        let part = inner.state.lock().inputs.part(self.next, self.new);
+        let Some(mut part) = part else {
+            inner.state.lock().inputs.end_look(inner.session.clock.elapsed());
+            self.end();
+            return false;
+        };
+        part.look(&*inner.session, &*inner.session.clock);
+        self.next = part.next;
+        self.unknown = match part.recalled() {
+            0 => self.unknown + part.asked,
+            _ => 0,
+        };
+        self.new &= self.unknown < UNKNOWN_MAX;
+        inner.state.lock().inputs.found(part);
+        true
+    }
+
+    fn end(&self) {
+        if let Some(inner) = self.items.upgrade() {
+            let now = inner.session.clock.elapsed();
+            let mut state = inner.state.lock();
+            state.sweeping = false;
+            state.rests_until = now + REST * now.saturating_sub(self.begun);
+        }
+    }
+}
+
+/// To be called before `fork`: sweeps stop, so that no child is born of a process with threads. The next epochs have others.
+pub fn before_fork() {
+    let Some(mut running) = RUNNING.try_lock() else {
+        return;
+    };
+    if running.is_empty() {
+        return;
+    }
+    STOPPED.store(true, Ordering::Relaxed);
+    for thread in running.drain(..) {
+        // One that panicked is over too.
+        let _ = thread.join();
+    }
+    STOPPED.store(false, Ordering::Relaxed);
+}
