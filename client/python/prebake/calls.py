@@ -133,10 +133,6 @@ CALLS: dict[str, Code | str] = {
     # Files that nothing tells of, and other programs.
     **dict.fromkeys(["os.listdir", "os.scandir", "glob.glob", "glob.iglob", "glob.glob1"], LISTING),
     **dict.fromkeys(["os.walk", "os.fwalk"], Code.UNDECLARED),
-    # What a file is besides its content.
-    **dict.fromkeys(
-        words("os.stat os.lstat os.path.getmtime os.path.getatime os.path.getctime"), Code.UNDECLARED
-    ),
     **dict.fromkeys(["subprocess", "os.system", "os.popen", "pty", "builtins.input"], Code.UNDECLARED),
     **dict.fromkeys(["os.posix_spawn", "os.posix_spawnp", "os.fork", "sys.stdin"], Code.UNDECLARED),
     # The surroundings.

@@ -92,6 +92,14 @@ AUDIO = ("resample", "mel", "mfcc", "spectrogram", "audio", "wav", "flac")
 #: Of the surroundings themselves, what every operator's result may depend on.
 RUNTIME = frozenset({"python", "platform", "os", "cuda", "driver", "libc"})
 
+#: Other words for what `fingerprint/src/rules.rs` leaves out, and what is only told while an operator runs.
+#: No parameter that may mean something else: a `label` or `desc` counts.
+KNOBS = words(
+    "num_proc num_threads threads workers max_workers n_jobs writer_batch_size name description verbose "
+    "progress log_level"
+)
+PREFETCHED = words("buffer size count depth n")
+
 
 class Refused(Exception):
     """The case's graph has no answer; says why."""
@@ -176,6 +184,12 @@ def _draws(node: Json) -> bool:
 
 def _operator(name: str, node: Json, side: Json, only: str | None) -> Json:
     attributes, environment, files = dict(node["attrs"]), side.get("env", {}), side.get("files", {})
+    # Where an operator holds code or draws, even a worker count decides what it yields.
+    if "." not in node["op"] and not _is(node, OPAQUE) and not _draws(node):
+        for word in KNOBS & attributes.keys():
+            del attributes[word]
+        for word in PREFETCHED & attributes.keys() if node["op"] == "prefetch" else ():
+            attributes["buffer_size"] = attributes.pop(word)
     version = attributes.pop("version", "")
     if not isinstance(version, str):
         attributes["version"], version = version, ""
