@@ -54,6 +54,36 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         scope: Scope::Own,
+        parameter: "num_threads",
+        reason: "how many threads share the items; order and content stay",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "num_proc",
+        reason: "how many processes share the items; order and content stay",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "n_jobs",
+        reason: "how many processes share the items; order and content stay",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "max_workers",
+        reason: "how many workers share the items; order and content stay",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "threads",
+        reason: "how many threads share the items; order and content stay",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "workers",
+        reason: "how many workers share the items; order and content stay",
+    },
+    Rule {
+        scope: Scope::Own,
         parameter: "prefetch_factor",
         reason: "how far ahead of the reader items are computed",
     },
@@ -66,6 +96,61 @@ pub const RULES: &[Rule] = &[
         scope: Scope::Own,
         parameter: "persistent_workers",
         reason: "whether processes outlive an epoch",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "writer_batch_size",
+        reason: "how many elements are written at once, not what they are",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "name",
+        reason: "what people call the operator",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "description",
+        reason: "what is said about the operator",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "verbose",
+        reason: "what is told while it runs",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "progress",
+        reason: "what is told while it runs",
+    },
+    Rule {
+        scope: Scope::Own,
+        parameter: "log_level",
+        reason: "what is told while it runs",
+    },
+    Rule {
+        scope: Scope::Named("prefetch"),
+        parameter: "buffer",
+        reason: "how far ahead of the reader elements are kept",
+    },
+    Rule {
+        scope: Scope::Named("prefetch"),
+        parameter: "size",
+        reason: "how far ahead of the reader elements are kept",
+    },
+    Rule {
+        scope: Scope::Named("prefetch"),
+        parameter: "count",
+        reason: "how far ahead of the reader elements are kept",
+    },
+    Rule {
+        scope: Scope::Named("prefetch"),
+        parameter: "depth",
+        reason: "how far ahead of the reader elements are kept",
+    },
+    Rule {
+        scope: Scope::Named("prefetch"),
+        parameter: "n",
+        reason: "how far ahead of the reader elements are kept",
     },
     Rule {
         scope: Scope::Named("prefetch"),

@@ -13,6 +13,9 @@ use std::path::PathBuf;
 /// device, inode, size, mtime_ns, ctime_ns
 type Stat = (u64, u64, u64, i64, i64);
 
+/// Fingerprint, and stats of the files.
+type Input = (Cow<'static, [u8]>, Vec<Stat>);
+
 fn tuple(stat: prebake_client::FileStat) -> Stat {
     (stat.device, stat.inode, stat.size, stat.mtime_ns, stat.ctime_ns)
 }
@@ -159,7 +162,7 @@ impl Items {
     }
 
     /// What item i is made from, looked at now: fingerprint, and stats of its files; None if that cannot be told.
-    fn input(&self, py: Python<'_>, i: usize) -> PyResult<Option<(Cow<'static, [u8]>, Vec<Stat>)>> {
+    fn input(&self, py: Python<'_>, i: usize) -> PyResult<Option<Input>> {
         let input = py.detach(|| self.0.input(i)).map_err(raise)?;
         Ok(input.map(|(fingerprint, stats)| {
             let stats = stats.into_iter().map(tuple).collect();

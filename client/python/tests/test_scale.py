@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import threading
@@ -28,6 +29,8 @@ LETTERS = "abcdefghijklmnopqrst"
 
 
 def another_job() -> None:
+    # What the one before holds is dropped, and tells the daemon what it learned.
+    gc.collect()
     _job._current = None
 
 
