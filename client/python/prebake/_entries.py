@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, marks, remote, snapshot, tripwire
+from prebake import facts, graph, marks, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
@@ -177,7 +177,7 @@ class Entries:
         for i, each in enumerate(self._inputs):
             reads = [*each.paths, *(found or {}).get(i, ())]
             if reads:
-                remote.tell(items, i, reads)
+                facts.tell(items, i, reads)
         return items
 
     def _unchanged(self, closely: bool) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import graph, marks, remote, tripwire
+from prebake import facts, graph, marks, remote, tripwire
 from prebake._job import native
 from prebake.again import Tripped
 from prebake.code import identify
@@ -126,13 +126,13 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
         reads = [*paths, *(found or {}).get(0, ())]
-        files = [path for path in reads if not remote.is_object(path)]
-        objects = [path for path in reads if remote.is_object(path)]
-        remote.store.look(objects, begun)
-        if objects and not remote.are_known(objects):
-            files.append(remote.unknown(objects[0]))
+        files = [name for name in reads if not facts.is_fact(name)]
+        seen = [name for name in reads if facts.is_fact(name)]
+        facts.look(seen, begun)
+        if any(facts.shows(name) is None for name in seen):
+            files.append(remote.unknown(seen[0]))
         items = collection.call(name, arguments, files)
-        remote.tell_objects(items, 0, objects)
+        facts.tell_facts(items, 0, seen)
         return items
 
     return Watched(

@@ -68,7 +68,7 @@ class Dataset(Transparent):
         hidden("a data set")
         places = [self._place(i) for i in indices]
         following = places[-1] + 1 if places else 0
-        return self._untripped(lambda: self._elements(places, following))
+        return self._untripped(lambda: self._elements(indices, places, following))
 
     def batches(self, order: Sequence[int] | None = None, size: int = BATCH_SIZE) -> Iterator[Any]:
         """Batches in an order (indices; by default all of them in turn); the last may be short.
@@ -107,9 +107,11 @@ class Dataset(Transparent):
                 tripwire.restore(before)
                 self._pipeline.again(reason)
 
-    def _elements(self, places: Sequence[int], following: int) -> list[Any]:
+    def _elements(self, indices: Sequence[int], places: Sequence[int], following: int) -> list[Any]:
         pipeline = self._pipeline
         pipeline.renew_for(places)
+        if pipeline.source.original is not None and pipeline.is_alone():
+            return [self._wrapped[i] for i in indices]
         ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
         return pipeline.element_list(places, pipeline.gather(places, ahead))
 

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from prebake import graph, remote
+from prebake import facts, graph
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
+from prebake.looks import Look, is_look
 from prebake.reads import Record, Recorder
 from prebake.source import Source
 
@@ -72,7 +73,7 @@ class Discovery:
         found = self._fill.many(unknown, ahead)
         # In bulk, before each is told what it reads.
         named = (path for stored in found for path in map(os.fsdecode, stored))
-        remote.store.look(filter(remote.is_object, named), self._since)
+        facts.look(named, self._since)
         for i, stored in zip(unknown, found, strict=True):
             if self._is_sound(i):
                 self._learn(i, stored)
@@ -100,7 +101,7 @@ class Discovery:
         if fresh is None:
             return True
         try:
-            check(fresh.record, [*fresh.record.reads, *fresh.record.objects], f"item {i}")
+            check(fresh.record, [*fresh.record.files(), *fresh.record.facts()], f"item {i}")
         except Refused as refused:
             not_cached(refused)
             return False
@@ -122,15 +123,25 @@ class Discovery:
 def names(record: Record, root: str) -> list[bytes]:
     """The files of a record as they are stored: below the root by their path from there."""
     root = os.path.join(os.path.abspath(root), "")
-    found = [path[len(root) :] if path.startswith(root) else path for path in record.reads]
-    return sorted(os.fsencode(path) for path in [*found, *record.objects])
+    found = [path.removeprefix(root) for path in record.files()]
+    seen = (
+        Look.of(fact)._replace(path=Look.of(fact).path.removeprefix(root)).text if is_look(fact) else fact
+        for fact in record.facts()
+    )
+    return sorted(os.fsencode(name) for name in [*found, *seen])
 
 
 def paths(stored: Sequence[bytes], root: str) -> list[str]:
     """The files of stored names."""
     root = os.path.abspath(root)
-    found = map(os.fsdecode, stored)
-    return [name if remote.is_object(name) else os.path.join(root, name) for name in found]
+    return [_below(root, name) for name in map(os.fsdecode, stored)]
+
+
+def _below(root: str, name: str) -> str:
+    if is_look(name):
+        look = Look.of(name)
+        return look._replace(path=os.path.join(root, look.path)).text
+    return name if facts.is_fact(name) else os.path.join(root, name)
 
 
 def followed(record: Record, folders: Collection[str], what: str) -> None:
@@ -154,14 +165,16 @@ def followed(record: Record, folders: Collection[str], what: str) -> None:
 def check(record: Record, allowed: Sequence[str], what: str) -> None:
     """Raises `Refused` if more was looked at than the files that an item is known to read."""
     followed(record, record.listed, what)
-    known = {os.path.abspath(path) for path in allowed}
-    for url in record.objects:
-        if not any(remote.is_object(path) and remote.Object.of(path).url == url for path in allowed):
+    known = {os.path.abspath(path) for path in allowed if not facts.is_fact(path)}
+    told = {facts.canonical(name) for name in allowed if facts.is_fact(name)}
+    for fact in record.facts():
+        if fact not in told and not (is_look(fact) and Look.of(fact).is_shown_by(known, told)):
             raise Refused(
                 Code.UNDECLARED,
-                f"{what} reads {url}, which is not among its inputs: name them with wrap(..., inputs=fn)",
+                f"{what} depends on {fact}, which is not among its inputs: name them with "
+                "wrap(..., inputs=fn)",
             )
-    for path in record.reads:
+    for path in record.files():
         if os.path.abspath(path) not in known and not _is_one(path, allowed):
             raise Refused(
                 Code.UNDECLARED,
@@ -179,6 +192,6 @@ def _is_one(path: str, allowed: Sequence[str]) -> bool:
 
 def as_read(record: Record, stats: Sequence[Stat] | None) -> bool:
     """Whether the files are, by stats taken since, as they were when the record's fill opened them."""
-    if stats is None or len(record.stats) != len(record.reads):
+    if stats is None or len(record.stats) != len(record.files()):
         return False
     return sorted(record.stats.values()) == sorted(stats)

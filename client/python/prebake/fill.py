@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, remote, tripwire, values, verify
+from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, not_cached, warn_once, where
 
@@ -154,6 +154,10 @@ class Fill:
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
 
+    def is_closed(self) -> bool:
+        """Whether nothing is shared, and nothing that was can be read on."""
+        return self.items() is None and self._opened() is None
+
     def _opened(self) -> Any:
         """The native items as this process opened them; None if it has not. A parent's are never touched:
         their locks may be held by a thread that is not here."""
@@ -188,7 +192,7 @@ class Fill:
         """Says which files item i reads, where items are opened already."""
         items = self._opened()
         if items is not None:
-            self._guarded(remote.tell, items, i, paths)
+            self._guarded(facts.tell, items, i, paths)
 
     def stored(self, i: int) -> Any:
         """The element of item i, if it is there; nothing is computed. None too if it cannot be told."""

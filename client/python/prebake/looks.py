@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 #: How much a look asks for; each is a part of the next.
@@ -23,6 +23,8 @@ _ASKED = {
     **dict.fromkeys(("is_file", "is_dir", "is_symlink", "resolve", "mkdir", "expanduser"), KIND),
     "getsize": SIZE,
 }
+#: What is shown where nothing is.
+ABSENT = "absent"
 #: The machine's own, which items do not depend on.
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
 _PREFIX = "look:"
@@ -44,6 +46,12 @@ class Look(NamedTuple):
     def text(self) -> str:
         return f"{_PREFIX}{self.depth}:{self.path}"
 
+    def is_shown_by(self, files: Collection[str], facts: Collection[str]) -> bool:
+        """Whether it asks for no more than the content of files, or other facts, already tell."""
+        if self.depth != ALL and os.path.abspath(self.path) in files:
+            return True
+        return any(self._replace(depth=more).text in facts for more in _DEPTHS[_DEPTHS.index(self.depth) :])
+
     def shows(self) -> str:
         """What it shows now."""
         try:
@@ -51,7 +59,7 @@ class Look(NamedTuple):
             link = os.readlink(self.path) if stat.S_ISLNK(os.lstat(self.path).st_mode) else ""
             found = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
-            return "absent"
+            return ABSENT
         except (OSError, ValueError) as error:
             return type(error).__name__
         shown = [link, stat.S_IFMT(found.st_mode)]

@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, graph, marks, remote, snapshot, tripwire, values
+from prebake import _job, facts, graph, marks, snapshot, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.code import Identity, identify
 from prebake.discovery import Discovery, as_read, check
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill, nothing_ahead
+from prebake.looks import is_look
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.reuse import Reuse
@@ -27,6 +28,9 @@ from prebake.watched import SETTLED_NS
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
 LOOK_SHARE = 0.01
+#: What was probed so often, as something else each time, and could never be shared, changes itself: no more
+#: is tried.
+FUTILE_MAX = 4
 #: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other
 #: thread of the job opened something meanwhile.
 UNFOLLOWED_MAX = 16
@@ -56,6 +60,8 @@ class Pipeline:
         self._drew: list[Step] = []
         #: Loading itself draws: nothing can be shared.
         self._loading_draws = False
+        #: Probes in a row after which nothing could be shared.
+        self._futile = 0
         self.restart()
 
     def restart(self) -> None:
@@ -79,10 +85,12 @@ class Pipeline:
         #: What that held when it was last seen to be so.
         self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
-        #: Since when objects of a store are to be known anew.
-        self._looked_at_objects = time.monotonic()
+        #: Since when facts are to be known anew.
+        self._looked_at_facts = time.monotonic()
         #: Files of each item, where the source has to be told.
         self._reads: dict[int, list[str]] = {}
+        #: Items that depend on looks.
+        self._lookers: set[int] = set()
         count = self.source.count
         self.fill = Fill(
             self._open,
@@ -125,6 +133,8 @@ class Pipeline:
         """Items up to the cut; see `Fill.gather`."""
         found = self._find_reads(indices, ahead)
         found |= got or {}
+        if not validated:
+            self._look_again(indices)
         return self.fill.gather(self._told(indices), self._known_of(ahead), found, validated)
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
@@ -168,7 +178,7 @@ class Pipeline:
         begins = again and (2 * self._given_count >= len(given) or self._look_is_due(0.0))
         if begins:
             self._given, self._given_count = bytearray(len(given)), 0
-            self._look_at_objects()
+            self._look_at_facts()
         return self.renew(begins)
 
     def renew(self, closely: bool = False) -> bool:
@@ -180,8 +190,13 @@ class Pipeline:
 
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
-        self._look_at_objects()
+        self._look_at_facts()
         self.fill.validate()
+
+    def is_alone(self) -> bool:
+        """Whether nothing is shared, so that the data set itself may as well be asked: it may keep something
+        from one item for the next."""
+        return self.reuse is None and self.fill.is_closed()
 
     def is_whole(self) -> bool:
         """Whether an element is what is cached of it."""
@@ -279,6 +294,8 @@ class Pipeline:
 
     def _learn(self, i: int, paths: list[str]) -> None:
         self._reads[i] = paths
+        if any(map(is_look, paths)):
+            self._lookers.add(i)
         self._look(paths)
         for fill in (self.fill, self._middle.fill):
             fill.set_reads(i, paths)
@@ -373,7 +390,7 @@ class Pipeline:
 
     def _open(self, job: Any) -> Any:
         self._known = None
-        if self._loading_draws:
+        if self._loading_draws or self._futile >= FUTILE_MAX:
             return None
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
@@ -387,6 +404,7 @@ class Pipeline:
         self._held, self._known, self._opened = held, known, known
         collection = job.plan(self._graph(self.cut))
         if not collection.bypass and not collection.entries and not self._is_vouched():
+            self._futile += 1
             cut, self.cut = self.cut, min(self.cut, self._proven(known))
             if self.cut < self.source.floor:
                 return None
@@ -399,6 +417,7 @@ class Pipeline:
         stored = [int(name) - first for name in collection.ancestors]
         worth = [cut for cut in stored if self.source.floor <= cut < self.cut]
         self._middle.begin(worth, undecided=collection.entries == 0)
+        self._futile = 0
         return self._items(collection)
 
     def _is_vouched(self) -> bool:
@@ -469,20 +488,27 @@ class Pipeline:
         items = self.source.open(collection)
         self._look(path for paths in self._reads.values() for path in paths)
         for i, paths in self._reads.items():
-            remote.tell(items, i, paths)
+            facts.tell(items, i, paths)
         return items
 
     def _look(self, paths: Iterable[str]) -> None:
         """Has those that are objects of a store known as they are since this epoch began."""
-        remote.store.look(filter(remote.is_object, paths), self._looked_at_objects)
+        facts.look(paths, self._looked_at_facts)
 
-    def _look_at_objects(self) -> None:
-        """Has objects of a store looked at anew, all at once, and their items known by them."""
-        reads = {i: paths for i, paths in self._reads.items() if any(map(remote.is_object, paths))}
+    def _look_again(self, indices: Sequence[int]) -> None:
+        """Has items known by what looks at files show now; objects of a store are asked once an epoch."""
+        for i in indices:
+            if i in self._lookers:
+                for fill in (self.fill, self._middle.fill):
+                    fill.set_reads(i, self._reads[i])
+
+    def _look_at_facts(self) -> None:
+        """Has facts looked at anew, objects of a store all at once, and their items known by them."""
+        reads = {i: paths for i, paths in self._reads.items() if any(map(facts.is_fact, paths))}
         reads |= {i: [url] for i, url in self.source.objects.items()}
         if not reads:
             return
-        self._looked_at_objects = time.monotonic()
+        self._looked_at_facts = time.monotonic()
         self._look(path for paths in reads.values() for path in paths)
         for i, paths in reads.items():
             for fill in (self.fill, self._middle.fill):
@@ -605,14 +631,22 @@ class Pipeline:
         if record.incomplete is not None and self._unfollowed < UNFOLLOWED_MAX:
             self._unfollowed += 1
             return False
-        check(record, [*reads, *self._described_files(record)], f"item {i}")
+        try:
+            check(record, [*reads, *self._described_files(record)], f"item {i}")
+        except Refused as refused:
+            # A file that is new may lead one item to more files than it was known to read.
+            self._unfollowed += 1
+            if refused.code is not Code.UNDECLARED or self._unfollowed > UNFOLLOWED_MAX:
+                raise
+            not_cached(refused)
+            return False
         self._unfollowed = 0
-        if not remote.as_told(items, i, record.objects, reads):
+        if not facts.as_told(items, i, record.facts(), reads):
             return False
         fresh = self._discovery.fresh.get(i)
         if fresh is not None:
             check(fresh.record, reads, f"item {i}")
-            if not remote.as_told(items, i, fresh.record.objects, reads):
+            if not facts.as_told(items, i, fresh.record.facts(), reads):
                 return False
             if not as_read(fresh.record, items.stats_of(i)):
                 return False

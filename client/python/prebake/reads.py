@@ -120,6 +120,16 @@ class Record:
         else:
             self.incomplete = self.incomplete or f"it looks at more than {PATHS_MAX} files"
 
+    def files(self) -> list[str]:
+        """The files that were there when they were opened."""
+        return [path for path in self.reads if path in self.stats]
+
+    def facts(self) -> dict[str, str | None]:
+        """What was seen beside their content, by name: objects of a store, and what looks showed. A file that
+        was to be opened and not there was looked for."""
+        seen = {path: (looks.KIND, looks.ABSENT) for path in self.reads if path not in self.stats}
+        return {**looks.beside({**seen, **self.looks}, self.stats), **self.objects}
+
     def made(self, path: str) -> None:
         self._made.add(path)
 
@@ -253,11 +263,23 @@ def _install() -> None:
             native = _job.native()
             if native is not None and native.listen(_hook, list(_EVENTS)):
                 _hears = native
-                native.listen_looks([os.stat, os.lstat, os.access])
+                _listen_to_looks(native)
             else:
                 sys.addaudithook(_hook)
             clients.listen(_object)
             _installed = True
+
+
+def _listen_to_looks(native: Any) -> None:
+    functions = [os.stat, os.lstat, os.access]
+    # What is behind a function is a part of its hash: sets that hold it take it out and in again.
+    sets = [os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks]
+    held = [(each, function) for each in sets for function in functions if function in each]
+    for each, function in held:
+        each.discard(function)
+    native.listen_looks(functions)
+    for each, function in held:
+        each.add(function)
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from prebake import clients
-from prebake.encoder import digest
 from prebake.errors import warn_once
 
 CONTEXT = "prebake 2026 object v1"
@@ -160,24 +159,6 @@ store = Store()
 os.register_at_fork(after_in_child=store.forked)
 
 
-def tell(items: Any, i: int, paths: Sequence[str]) -> None:
-    """Says what item i of native items reads: files, and objects as they were last seen."""
-    objects = [path for path in paths if is_object(path)]
-    items.set_reads(i, [path for path in paths if not is_object(path)] + tell_objects(items, i, objects))
-
-
-def tell_objects(items: Any, i: int, objects: Sequence[str]) -> list[str]:
-    """Says which objects item i reads; those files that it reads in place of what is not known."""
-    if not objects:
-        return []
-    store.look(objects)
-    known = _digest({url: store.tag(url) for url in objects})
-    if known is None:
-        return [unknown(objects[0])]
-    items.set_objects(i, known)
-    return []
-
-
 def are_known(objects: Sequence[str]) -> bool:
     """Whether the store told of all of them."""
     return all(store.tag(url) is not None for url in objects)
@@ -186,31 +167,3 @@ def are_known(objects: Sequence[str]) -> bool:
 def unknown(url: str) -> str:
     """A file that is not there: what reads it is computed by the job, and not stored."""
     return f"/dev/null/{url}"
-
-
-def _digest(tags: dict[str, str | None]) -> bytes | None:
-    """A digest of objects by their tags; None if one is not known."""
-    if None in tags.values():
-        return None
-    lines = [f"{Object.of(url).url} {each}" for url, each in tags.items()]
-    return digest(CONTEXT, "\n".join(lines).encode("utf-8", "surrogatepass"))
-
-
-def as_told(items: Any, i: int, seen: dict[str, str | None], paths: Sequence[str]) -> bool:
-    """Whether the objects among `paths` are as native item i has them, by what a fill got (`seen`)."""
-    objects = [path for path in paths if is_object(path)]
-    unheard = [url for url in objects if Object.of(url).url not in seen]
-    # What is got by a client that is not heard, is asked for again: it was known before, and read in between.
-    store.look(unheard, time.monotonic())
-    tags = {url: seen.get(Object.of(url).url, store.tag(url)) for url in objects}
-    return not objects or items.objects(i) == _digest(tags)
-
-
-def mixed(collection: Any, root: str | None, paths: Sequence[str], objects: dict[int, str]) -> Any:
-    """The native items of paths of which those in `objects` are URLs."""
-    own = digest(CONTEXT, b"")
-    items = collection.named(root or os.sep, [(own, path) for path in paths], unread=False)
-    store.look(objects.values())
-    for i, path in enumerate(paths):
-        tell(items, i, [path])
-    return items

@@ -1,7 +1,9 @@
 """What transforms hold, by identity: a look that is cheap enough for every batch.
 
-While it holds, nothing was assigned since it was taken. A change inside an array or a long table, or deeper
-than the bounds, is left to the full description, which is made before anything is stored.
+While it holds, nothing was assigned since it was taken: to a field, a global, a name in a module or class of
+the user's, a small array or a variable of the process. A change inside a large array or a long table, in
+installed code, or deeper than the bounds, is left to the full description, which is made before anything is
+stored.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import functools
 import gc
 import itertools
 import operator
+import os
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from prebake import bytecode
+from prebake import bytecode, packages, surroundings
 from prebake._job import native
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
@@ -22,14 +25,32 @@ OBJECTS_MAX = 512
 #: Members of a container that are looked at one by one; larger ones are tables, which nobody edits in place.
 MEMBERS_MAX = 64
 
+#: Members of a table that are compared, though not looked into. Of a larger one only the length is.
+TABLE_MAX = 1024
+#: Bytes of an array that are compared.
+ARRAY_BYTES_MAX = 4096
+
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-_LEAVES = (type(None), bool, int, float, complex, str, bytes, types.ModuleType, types.CodeType, type)
+_LEAVES = (type(None), bool, int, float, complex, str, bytes, types.ModuleType, types.CodeType)
 
 
 class Snapshot:
     """The objects that transforms reach. It holds them, so that an address is not used again."""
 
-    __slots__ = ("_lengths", "_referents", "_roots", "_spaces", "_tables", "_values", "_walked", "reached")
+    __slots__ = (
+        "_arrays",
+        "_contents",
+        "_environment",
+        "_flags",
+        "_lengths",
+        "_referents",
+        "_roots",
+        "_spaces",
+        "_tables",
+        "_values",
+        "_walked",
+        "reached",
+    )
 
     def __init__(self, roots: Sequence[Any]) -> None:
         self._roots = list(roots)
@@ -41,6 +62,8 @@ class Snapshot:
         self._values: list[Any] = []
         #: Containers that are not looked into, and how long they are.
         self._tables: list[Any] = []
+        #: Arrays, which are written to in place.
+        self._arrays: list[Any] = []
         #: All that was met.
         self.reached: list[Any] = list(roots)
         seen: set[int] = set()
@@ -52,24 +75,46 @@ class Snapshot:
                 seen.add(id(value))
                 self.reached += self._walk(value)
         self._lengths = list(map(len, self._tables))
+        self._contents = list(map(_content, self._arrays))
+        self._environment, self._flags = dict(_environment()), surroundings.flags()
 
     def _walk(self, value: Any) -> Iterable[Any]:
         if type(value) in _CONTAINERS and len(value) > MEMBERS_MAX:
-            self._tables.append(value)
+            if len(value) > TABLE_MAX:
+                self._tables.append(value)
+            else:
+                self._walked.append(value)
+                self._referents += gc.get_referents(value)
             return ()
+        if isinstance(value, type) and packages.owner(value.__module__) is not None:
+            # Installed: what is set in it at run time is left to the description.
+            return ()
+        if _content(value) is not None:
+            self._arrays.append(value)
         # Fields with and without slots, members, bound arguments: all that the object itself refers to.
         referents = gc.get_referents(value)
         self._walked.append(value)
         self._referents += referents
         if type(value) is not types.FunctionType:
             return referents
-        # Not all that is in its module.
-        space, names = value.__globals__, _globals(value.__code__)
+        # Not all that is in its module, and in those of the user's that it takes something from.
+        used = bytecode.references(value.__code__)
+        named = self._space(value.__globals__, _globals(value.__code__))
+        modules: dict[int, types.ModuleType] = {}
+        for each in named:
+            if not isinstance(each, types.ModuleType) or id(each) in modules:
+                continue
+            if packages.owner(each.__name__) is None:
+                modules[id(each)] = each
+                named += self._space(vars(each), tuple(sorted(used.names & vars(each).keys())))
+        held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
+        return [*held, *named]
+
+    def _space(self, space: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
         self._spaces.append((space.get, names))
         named = [space.get(name, _ABSENT) for name in names]
         self._values += named
-        held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
-        return [*held, *named]
+        return named
 
     def holds(self, roots: list[Any]) -> bool:
         """Whether the same roots reach the same objects now."""
@@ -80,6 +125,9 @@ class Snapshot:
             and same(gc.get_referents(*self._walked), self._referents)
             and same(self._named(), self._values)
             and list(map(len, self._tables)) == self._lengths
+            and list(map(_content, self._arrays)) == self._contents
+            and _environment() == self._environment
+            and surroundings.flags() == self._flags
         )
 
     def _named(self) -> list[Any]:
@@ -91,6 +139,23 @@ class Snapshot:
 
 #: What a module has under a name that is builtin, or nowhere.
 _ABSENT = object()
+
+
+def _content(value: Any) -> Any:
+    """What tells that an array is as it was; None if it is none, or too large."""
+    kind = type(value)
+    if kind is bytearray:
+        return bytes(value) if len(value) <= ARRAY_BYTES_MAX else None
+    if kind.__name__ == "ndarray" and kind.__module__ == "numpy":
+        return value.tobytes() if value.nbytes <= ARRAY_BYTES_MAX and not value.dtype.hasobject else None
+    # Torch counts what is done to a tensor in place.
+    return value._version if kind.__name__ == "Tensor" and kind.__module__ == "torch" else None
+
+
+def _environment() -> dict[Any, Any]:
+    """The variables as the interpreter keeps them: decoding all of them would cost as much as the rest."""
+    found: dict[Any, Any] = getattr(os.environ, "_data", {})
+    return found
 
 
 def take(roots: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from prebake import graph, remote
+from prebake import facts, graph, remote
 from prebake.code import Identity
 from prebake.errors import Code, Refused
 from prebake.placeholder import flat
@@ -132,7 +132,7 @@ class FileSource:
 
     def open(self, collection: Any) -> Any:
         if self.objects:
-            return remote.mixed(collection, self.root, self.files, self.objects)
+            return facts.mixed(collection, self.root, self.files, self.objects)
         return collection.files(self.root, self.files)
 
     def open_unread(self, collection: Any) -> Any:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import remote, tripwire
+from prebake import facts, tripwire
 from prebake.code import Identity
 from prebake.discovery import Stat, followed
 from prebake.errors import Code, Refused, not_cached
@@ -168,7 +168,7 @@ class Watched:
     def _learn(self, i: int, found: list[str]) -> None:
         if self._found.get(i) != found:
             self._found[i] = found
-            remote.store.look(filter(remote.is_object, found), self._since)
+            facts.look(found, self._since)
             if self._extensible:
                 self._further.set_reads(i, [*self._declared(i), *found])
             else:
@@ -218,10 +218,10 @@ class Watched:
             return []
         identity, since = self._described()
         known = self._known(i)
-        objects = {remote.Object.of(path).url for path in known if remote.is_object(path)}
-        return [url for url in record.objects if url not in objects] + [
+        told = {facts.canonical(name) for name in known if facts.is_fact(name)}
+        return [fact for fact in record.facts() if fact not in told] + [
             path
-            for path in record.reads
+            for path in record.files()
             if not _is_within(path, known)
             and not (path in identity.files and path in record.stats and record.stats[path][4] < since)
         ]
@@ -240,8 +240,8 @@ class Watched:
         if not self._beyond(i, made.record):
             # It goes no further.
             del self._made[i]
-        return self._is_followable(i, made.record) and remote.as_told(
-            items, i, made.record.objects, self._declared(i)
+        return self._is_followable(i, made.record) and facts.as_told(
+            items, i, made.record.facts(), self._declared(i)
         )
 
     def _approve(self, items: Any, i: int) -> bool:
@@ -249,13 +249,13 @@ class Watched:
         made, known = self._made[i], self._known(i)
         if not self._is_followable(i, made.record):
             return False
-        if not remote.as_told(items, i, made.record.objects, known):
+        if not facts.as_told(items, i, made.record.facts(), known):
             return False
         if made.known == known:
             # Made under the lease itself: that the files are as they were then is looked at natively.
             return True
         stats = items.stats_of(i)
-        read = [path for path in made.record.reads if _is_within(path, known)]
+        read = [path for path in made.record.files() if _is_within(path, known)]
         seen = {made.record.stats.get(path) for path in read}
         return stats is not None and {*seen, *made.under} <= set(stats)
 

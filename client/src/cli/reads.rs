@@ -172,6 +172,10 @@ pub fn check(report: &Report) -> Result<(), String> {
             "R23 {why}: with --declared-only what is declared is believed"
         ));
     }
+    if let Some(name) = &report.changed {
+        let path = name.path();
+        return Err(format!("R23 {} changed while it ran", path.display()));
+    }
     Ok(())
 }
 

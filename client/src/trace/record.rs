@@ -321,8 +321,8 @@ impl Record {
         }
     }
 
-    /// Looks at all of it once more: what others changed meanwhile may have been read before or after.
-    fn check_unchanged(&mut self) {
+    /// Looks at all names and folders once more, for one that others changed meanwhile.
+    fn changed(&self) -> Option<&Path> {
         let seen = self.seen.iter().find(|(path, then)| {
             let meta = fs::symlink_metadata(path).ok();
             let made = meta.as_ref().is_some_and(|meta| self.is_made(meta));
@@ -333,13 +333,8 @@ impl Record {
                 .iter()
                 .find(|(path, then)| self.names(path).ok() != Some(**then))
         };
-        let changed = seen
-            .map(|(path, _)| path)
-            .or_else(|| listed().map(|(path, _)| path));
-        if let Some(path) = changed {
-            let why = format!("{} changed while it ran", path.display());
-            self.incomplete(why);
-        }
+        seen.map(|(path, _)| path.as_path())
+            .or_else(|| listed().map(|(path, _)| path.as_path()))
     }
 
     /// Nothing is told from here on.
@@ -350,12 +345,12 @@ impl Record {
     }
 
     pub(super) fn report(&mut self) -> Report {
-        self.check_unchanged();
         let name = |path: &PathBuf| Name::from(path.as_path());
         let (absent, seen): (Vec<_>, Vec<_>) = self.seen.iter().partition(|(_, state)| *state == ABSENT);
         Report {
             complete: self.why.is_none(),
             why: self.why.clone().unwrap_or_default(),
+            changed: self.changed().map(Name::from),
             reads: self.reads.keys().map(name).collect(),
             stamps: self.reads.values().cloned().collect(),
             absent: absent.into_iter().map(|(path, _)| name(path)).collect(),

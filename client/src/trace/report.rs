@@ -62,6 +62,9 @@ pub struct Report {
     pub complete: bool,
     /// If not, the first reason.
     pub why: String,
+    /// A name that was looked for or a folder that was listed, and that others changed meanwhile: what was seen there may be of
+    /// before or after.
+    pub changed: Option<Name>,
     /// Files whose content was or could be read, or which were executed.
     pub reads: Vec<Name>,
     /// How each of them was found.

@@ -2,7 +2,8 @@
 //! `os.path.exists` and `pathlib` are made of them.
 //!
 //! The function behind each is exchanged for one that tells first and then calls it. The Python object stays the same, so
-//! that whoever holds, compares, pickles or hashes it sees no difference, and no module is changed.
+//! that whoever holds, compares or pickles it sees no difference, and no module is changed. Its hash is another, for which the
+//! caller cares.
 
 use super::audit;
 use pyo3::ffi::{
