@@ -153,22 +153,27 @@ table = np.ones(3)
 nested = {"deep": [{"turn": 1}]}
 
 
+@prebake.pure
 def of_class(path: str) -> Any:
     return np.full(3, Knob.turn)
 
 
+@prebake.pure
 def of_module(path: str) -> Any:
     return np.full(3, helper.turn)  # type: ignore[attr-defined]
 
 
+@prebake.pure
 def of_array(path: str) -> Any:
     return table * 2
 
 
+@prebake.pure
 def of_variable(path: str) -> Any:
     return np.full(3, int(os.environ.get("TURN_OF_TEST_LOOKS", "1")))
 
 
+@prebake.pure
 def of_nested(path: str) -> Any:
     return np.full(3, nested["deep"][0]["turn"])
 
