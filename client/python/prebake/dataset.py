@@ -80,9 +80,7 @@ class Dataset(Transparent):
         order = self._order(range(len(self)) if order is None else order)
         if native() is not None:
             hidden("a data set")
-            # At the start of an epoch inputs are looked at again, and the steps' own state.
-            self._pipeline.renew(closely=True)
-            self._pipeline.validate()
+            self._untripped(self._begin_epoch)
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
             yield self._untripped(lambda: self._batch(order, start, end))  # noqa: B023
@@ -95,6 +93,11 @@ class Dataset(Transparent):
     def knows(self) -> str:
         """In words, how it is known what item i is."""
         return self._pipeline.source.knows
+
+    def _begin_epoch(self) -> None:
+        """Inputs are looked at again, and the steps' own state."""
+        self._pipeline.renew(closely=True)
+        self._pipeline.validate()
 
     def _untripped(self, make: Callable[[], Result]) -> Result:
         """What `make` makes, once the pipeline is cut as it has to be."""

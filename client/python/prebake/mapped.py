@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from prebake import graph, packages
+from prebake.again import Inseparable
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
 from prebake.placeholder import Parted
@@ -102,6 +103,14 @@ class DatasetSource:
         return _itself, [Loading(self), *(functools.partial(_apply, self, s) for s in steps)]
 
     def accept(self, found: Verdict, items: Sequence[int]) -> int:
+        if (
+            found.code is Code.OPAQUE
+            and not found.deterministic_until
+            and self._parted.steps
+            and not self._whole
+        ):
+            # Perhaps for want of its transform.
+            raise Inseparable(found.reason)
         fix = "name the files of an item with wrap(..., inputs=fn)"
         if found.listed:
             raise Refused(Code.UNDECLARED, f"loading an item lists the folder {found.listed[0]}; {fix}")

@@ -117,8 +117,8 @@ class Pipeline:
         #: opens nothing; None while nobody has asked.
         self._reading: int | None = None
         self._record = threading.local()
-        #: Items in a row.
-        self._unfollowed = 0
+        #: Items in a row that read what cannot be followed, and more than they were found to read.
+        self._unfollowed = self._further = 0
         if self.reuse is not None:
             self.reuse.begin(self._finished, self._open_after, count, self._is_as_shared)
 
@@ -634,12 +634,14 @@ class Pipeline:
         try:
             check(record, [*reads, *self._described_files(record)], f"item {i}")
         except Refused as refused:
-            # A file that is new may lead one item to more files than it was known to read.
-            self._unfollowed += 1
-            if refused.code is not Code.UNDECLARED or self._unfollowed > UNFOLLOWED_MAX:
+            if declared is not None or refused.code is not Code.UNDECLARED or self._further >= UNFOLLOWED_MAX:
                 raise
-            not_cached(refused)
+            # A file that is new may lead one item to more files than it was found to read.
+            self._further += 1
+            if self._further == 1:
+                not_cached(refused)
             return False
+        self._further = 0
         self._unfollowed = 0
         if not facts.as_told(items, i, record.facts(), reads):
             return False

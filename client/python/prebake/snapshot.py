@@ -86,7 +86,7 @@ class Snapshot:
                 self._walked.append(value)
                 self._referents += gc.get_referents(value)
             return ()
-        if isinstance(value, type) and packages.owner(value.__module__) is not None:
+        if issubclass(type(value), type) and packages.owner(value.__module__) is not None:
             # Installed: what is set in it at run time is left to the description.
             return ()
         if _content(value) is not None:
@@ -102,7 +102,7 @@ class Snapshot:
         named = self._space(value.__globals__, _globals(value.__code__))
         modules: dict[int, types.ModuleType] = {}
         for each in named:
-            if not isinstance(each, types.ModuleType) or id(each) in modules:
+            if not issubclass(type(each), types.ModuleType) or id(each) in modules:
                 continue
             if packages.owner(each.__name__) is None:
                 modules[id(each)] = each
