@@ -262,16 +262,6 @@ def test_it_looks_like_what_it_wraps(cache: Cache, made: Path) -> None:
     assert plain.transform.transforms[1].size == [20, 20] and wrapped[0][0].shape == (3, 20, 20)
 
 
-def test_a_stream_is_refused_with_what_to_do(cache: Cache) -> None:
-    class Stream(torch_data.IterableDataset):
-        def __iter__(self) -> Iterator[int]:
-            return iter(range(3))
-
-    with pytest.raises(prebake.Refused, match="wrap the map-style data set") as refused:
-        prebake.wrap(Stream())
-    assert refused.value.code == "R30"
-
-
 def test_tensors_come_back_as_they_were() -> None:
     from torchvision import tv_tensors
 
