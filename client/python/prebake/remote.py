@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from prebake import clients
 from prebake.errors import warn_once
 
-CONTEXT = "prebake 2026 object v1"
 SCHEMES = ("s3://", "s3a://")
 #: HEADs at a time: each waits for the network some 20 ms.
 HEADS_MAX = 32
@@ -157,11 +156,6 @@ class Store:
 
 store = Store()
 os.register_at_fork(after_in_child=store.forked)
-
-
-def are_known(objects: Sequence[str]) -> bool:
-    """Whether the store told of all of them."""
-    return all(store.tag(url) is not None for url in objects)
 
 
 def unknown(url: str) -> str:
