@@ -334,11 +334,14 @@ def main() -> int:
     arguments.add_argument(
         "--audio", type=Path, help="a folder of WAV files named by digit; made if not given"
     )
-    arguments.add_argument("--text", type=Path, help="a text file; made if not given")
+    arguments.add_argument("--text", type=Path, help="a text file, or a folder of them; made if not given")
     arguments.add_argument("--python", action="append", default=[], metavar="ENVIRONMENT=PROGRAM")
     arguments.add_argument("--only", action="append", default=[], metavar="STACK")
     arguments.add_argument("--out", type=Path, required=True, help="the table goes to OUT.md and OUT.json")
     options = arguments.parse_args()
+    for given in (options.data, options.audio, options.text):
+        if given is not None and (not given.exists() or given.is_dir() and not any(given.iterdir())):
+            arguments.error(f"{given} is not there, or is empty")
     pythons = {"": sys.executable, **dict(each.split("=", 1) for each in options.python)}
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="adoption-") as name:

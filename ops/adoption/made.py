@@ -52,9 +52,9 @@ def audio(folder: Path, given: Path | None) -> Path:
 
 
 def text(file: Path, given: Path | None) -> Path:
-    """Lines of text."""
+    """Lines of text; of a folder, its first file."""
     if given is not None:
-        return given
+        return min(given.glob("*.txt")) if given.is_dir() else given
     numbers = numpy.random.default_rng(7)
     words = ["".join(chr(97 + c) for c in numbers.integers(0, 26, 5)) for _ in range(3_000)]
     lines = (" ".join(words[i] for i in numbers.integers(0, len(words), 12)) for _ in range(LINES))

@@ -27,6 +27,8 @@ class Ended(NamedTuple):
     why: str
     cpu_seconds: float
     late: bool
+    #: Those it had.
+    seconds: float
 
 
 def run_child(command: list[str], environment: dict[str, str], payload: bytes, seconds: float) -> Ended:
@@ -56,7 +58,7 @@ def run_child(command: list[str], environment: dict[str, str], payload: bytes, s
                 status = os.waitstatus_to_exitcode(waited)
                 cpu_seconds = usage.ru_utime + usage.ru_stime
             child.returncode = 0 if status is None else status
-    return Ended(report or None, _words(status, said, late, seconds), cpu_seconds, late)
+    return Ended(report or None, _words(status, said, late, seconds), cpu_seconds, late, seconds)
 
 
 def _words(status: int | None, said: bytes, late: bool, seconds: float) -> str:

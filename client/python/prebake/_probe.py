@@ -29,8 +29,8 @@ from prebake.reads import Record, Recorder
 _SEED = 0x5EED_BA4E
 #: The parent ends this process in time. Should the parent be gone, nobody does, so long after.
 _GRACE_SECONDS = 5
-#: Of the memory that is free, so much is for the probe: the job needs the rest.
-_MEMORY_SHARE = 0.5
+#: Of the memory that is free, so much is for each of two such processes: the job needs the rest.
+_MEMORY_SHARE = 0.3
 
 #: Every file opened through Python since this process began, whoever opened it.
 _opened: set[str] = set()

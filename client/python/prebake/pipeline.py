@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, facts, graph, marks, snapshot, tripwire, values
+from prebake import _job, graph, marks, snapshot, tripwire
 from prebake.again import Again, Tripped
+from prebake.approval import Approval
+from prebake.blame import blamed, tolerance
 from prebake.code import Identity, identify
-from prebake.discovery import Discovery, as_read, check
+from prebake.discovery import Discovery
+from prebake.epoch import Epoch
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Ahead, Fill, nothing_ahead
-from prebake.looks import is_look
+from prebake.fill import Ahead, Fill
+from prebake.inputs import Inputs
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Record, Recorder
 from prebake.reuse import Reuse
 from prebake.source import Source, Step
 from prebake.verdict import reading, verdict
-from prebake.verify import Verifier, difference
-from prebake.watched import SETTLED_NS
+from prebake.verify import Verifier
 
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
 LOOK_CHEAP_S = 0.002
@@ -31,9 +32,6 @@ LOOK_SHARE = 0.01
 #: What was probed so often, as something else each time, and could never be shared, changes itself: no more
 #: is tried.
 FUTILE_MAX = 4
-#: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other
-#: thread of the job opened something meanwhile.
-UNFOLLOWED_MAX = 16
 
 
 class Described(NamedTuple):
@@ -71,8 +69,7 @@ class Pipeline:
         self.source.refresh()
         self._numbered = self.source.numbered
         self.steps = self.source.steps
-        #: Items given to the caller since the last close look, and how many.
-        self._given, self._given_count = bytearray(self.source.count), 0
+        self._epoch = Epoch(self.source.count)
         #: When the last description was made, and how long it took.
         self._looked, self._look_s = time.monotonic(), 0.0
         #: Steps before the cut are shared, as far as they can be known.
@@ -85,12 +82,6 @@ class Pipeline:
         #: What that held when it was last seen to be so.
         self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
-        #: Since when facts are to be known anew.
-        self._looked_at_facts = time.monotonic()
-        #: Files of each item, where the source has to be told.
-        self._reads: dict[int, list[str]] = {}
-        #: Items that depend on looks.
-        self._lookers: set[int] = set()
         count = self.source.count
         self.fill = Fill(
             self._open,
@@ -109,16 +100,14 @@ class Pipeline:
             self._compute_to,
             self._culprit,
             self._approve,
-            self._fresh_cost,
+            lambda i: self._inputs.spent(i),
             self._is_as_opened,
         )
-        self._discovery = self._discover()
-        #: So many of the first steps have to run until it is known what an item reads, where loading alone
-        #: opens nothing; None while nobody has asked.
-        self._reading: int | None = None
+        self._inputs = Inputs(
+            self.source, [self.fill, self._middle.fill], self._discover, self._steps_that_read
+        )
+        self._approval = Approval(self.source, self._inputs, self._described_files)
         self._record = threading.local()
-        #: Items in a row that read what cannot be followed, and more than they were found to read.
-        self._unfollowed = self._further = 0
         if self.reuse is not None:
             self.reuse.begin(self._finished, self._open_after, count, self._is_as_shared)
 
@@ -131,16 +120,16 @@ class Pipeline:
         self, indices: Sequence[int], ahead: Ahead, got: dict[int, Any] | None = None, validated: bool = False
     ) -> dict[int, Any]:
         """Items up to the cut; see `Fill.gather`."""
-        found = self._find_reads(indices, ahead)
+        found = self._inputs.find(indices, ahead)
         found |= got or {}
         if not validated:
-            self._look_again(indices)
-        return self.fill.gather(self._told(indices), self._known_of(ahead), found, validated)
+            self._inputs.look_again(indices)
+        return self.fill.gather(self._inputs.told(indices), self._inputs.told_ahead(ahead), found, validated)
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
         """Makes items readable; see `Fill.ensure`."""
-        self._find_reads(indices, ahead)
-        return self.fill.ensure(self._told(indices), self._known_of(ahead), read_back=True)
+        self._inputs.find(indices, ahead)
+        return self.fill.ensure(self._inputs.told(indices), self._inputs.told_ahead(ahead), read_back=True)
 
     def element(self, i: int, got: dict[int, Any]) -> Any:
         """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
@@ -168,17 +157,9 @@ class Pipeline:
 
     def renew_for(self, indices: Sequence[int]) -> bool:
         """As `renew`, closely where an epoch begins: what was edited in place between two is seen."""
-        given, again = self._given, False
-        for i in indices:
-            if i >= len(given):
-                break
-            again = again or bool(given[i])
-            self._given_count += not given[i]
-            given[i] = 1
-        begins = again and (2 * self._given_count >= len(given) or self._look_is_due(0.0))
+        begins = self._epoch.begins(indices, self._look_is_due)
         if begins:
-            self._given, self._given_count = bytearray(len(given)), 0
-            self._look_at_facts()
+            self._inputs.look_at_facts()
         return self.renew(begins)
 
     def renew(self, closely: bool = False) -> bool:
@@ -190,7 +171,7 @@ class Pipeline:
 
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
-        self._look_at_facts()
+        self._inputs.look_at_facts()
         self.fill.validate()
 
     def is_alone(self) -> bool:
@@ -234,84 +215,18 @@ class Pipeline:
             value = made[-1]
         return None
 
-    # What an item is.
-
-    def _find_reads(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
-        """Has the items' files known before they are asked for; the items that were made meanwhile."""
-        if self.source.floor:
-            return {}
-        # Opened first: a probe may find files that all items read.
-        items = self.fill.items()
-        unknown = [i for i in indices if not self._is_declared(i)]
-        if items is None:
-            return {}
-        self._discovery([i for i in unknown if i not in self._reads], ahead)
-        if self._reading is None and any(self._reads.get(i) == self.source.common for i in unknown):
-            self._reading = self._steps_that_read()
-            if self._reading:
-                self._discovery, self._reads = self._discover(self._reading), {}
-                self._discovery(unknown, ahead)
-        fresh = self._discovery.fresh
-        if not fresh:
-            return {}
-        before = tripwire.state()
-        try:
-            return self.fill.ensure(list(fresh), nothing_ahead)
-        except Exception:
-            # Of the user's own; if the item is wanted, it raises again when its turn comes.
-            tripwire.restore(before)
-            return {}
-        finally:
-            fresh.clear()
-
-    def _is_declared(self, i: int) -> bool:
-        """Whether the source is told what item i reads, rather than to find it out."""
-        try:
-            paths = self.source.reads(i)
-        except Refused as refused:
-            # What it says now is not known, and what it said no longer holds.
-            not_cached(refused)
-            self._reads.pop(i, None)
-            return True
-        if paths is not None and paths != self._reads.get(i):
-            self._learn(i, paths)
-        return paths is not None
-
-    def _told(self, indices: Sequence[int]) -> Sequence[int]:
-        """Those of the items of which it is known what they read; the others are not shared."""
-        return indices if self.source.floor else [i for i in indices if i in self._reads]
-
-    def _known_of(self, ahead: Ahead) -> Ahead:
-        """Later items as far as it is known what they read."""
-
-        def known(count: int) -> Sequence[int]:
-            return [i for i in ahead(count) if i in self._reads]
-
-        return ahead if self.source.floor else known
-
-    def _learn_found(self, i: int, paths: list[str]) -> None:
-        self._learn(i, [*self.source.common, *paths])
-
-    def _learn(self, i: int, paths: list[str]) -> None:
-        self._reads[i] = paths
-        if any(map(is_look, paths)):
-            self._lookers.add(i)
-        self._look(paths)
-        for fill in (self.fill, self._middle.fill):
-            fill.set_reads(i, paths)
-
     # What is shared.
 
     def _shared(self) -> list[Step]:
         return self.steps[: self.cut]
 
-    def _discover(self, reading: int = 0) -> Discovery:
+    def _discover(self, reading: int) -> Discovery:
         """Finds out what items read in loading and so many of the first steps."""
         return Discovery(
             self.source,
             lambda i: self._run(self.source.load(i), 0, reading),
             lambda: self._operators(reading),
-            self._learn_found,
+            lambda i, paths: self._inputs.found(i, paths),
             self._culprit,
             self._is_as_opened,
         )
@@ -398,8 +313,7 @@ class Pipeline:
         held, known = snapshot.Snapshot(self._roots()), self._describe()
         if self._opened is not None and known != self._opened:
             # It was changed in place: what items read, and what they are on the way, was of what it was.
-            self._reads.clear()
-            self._reading, self._discovery = None, self._discover()
+            self._inputs.forget()
             self._middle.fill.reset()
         self._held, self._known, self._opened = held, known, known
         collection = job.plan(self._graph(self.cut))
@@ -418,7 +332,7 @@ class Pipeline:
         worth = [cut for cut in stored if self.source.floor <= cut < self.cut]
         self._middle.begin(worth, undecided=collection.entries == 0)
         self._futile = 0
-        return self._items(collection)
+        return self._inputs.open(collection)
 
     def _is_vouched(self) -> bool:
         """Whether all that is shared is known to be deterministic, or its user says so."""
@@ -463,7 +377,7 @@ class Pipeline:
         if self._known is None:
             return None
         collection = job.plan(self._graph(cut))
-        return None if collection.bypass else self._items(collection)
+        return None if collection.bypass else self._inputs.open(collection)
 
     # What is reused of what is not shared.
 
@@ -477,42 +391,12 @@ class Pipeline:
         if self._known is None:
             return None
         collection = job.plan(self._graph(self.cut, operator))
-        return None if collection.bypass else self._items(collection)
+        return None if collection.bypass else self._inputs.open(collection)
 
     def _is_as_shared(self, items: Any, i: int) -> bool:
         """Whether what was shared of item i was made of the input that it now has."""
         of, leased = self.fill.items(), items.leased(i)
         return of is not None and leased is not None and of.stats_of(i) == leased[1]
-
-    def _items(self, collection: Any) -> Any:
-        items = self.source.open(collection)
-        self._look(path for paths in self._reads.values() for path in paths)
-        for i, paths in self._reads.items():
-            facts.tell(items, i, paths)
-        return items
-
-    def _look(self, paths: Iterable[str]) -> None:
-        """Has those that are objects of a store known as they are since this epoch began."""
-        facts.look(paths, self._looked_at_facts)
-
-    def _look_again(self, indices: Sequence[int]) -> None:
-        """Has items known by what looks at files show now; objects of a store are asked once an epoch."""
-        for i in indices:
-            if i in self._lookers:
-                for fill in (self.fill, self._middle.fill):
-                    fill.set_reads(i, self._reads[i])
-
-    def _look_at_facts(self) -> None:
-        """Has facts looked at anew, objects of a store all at once, and their items known by them."""
-        reads = {i: paths for i, paths in self._reads.items() if any(map(facts.is_fact, paths))}
-        reads |= {i: [url] for i, url in self.source.objects.items()}
-        if not reads:
-            return
-        self._looked_at_facts = time.monotonic()
-        self._look(path for paths in reads.values() for path in paths)
-        for i, paths in reads.items():
-            for fill in (self.fill, self._middle.fill):
-                fill.set_reads(i, paths)
 
     # How a hit is verified.
 
@@ -520,37 +404,17 @@ class Pipeline:
         """Item i from nothing that is cached, of the middle cut neither."""
         return self._run(self.source.load(i), 0, self.cut)
 
-    def _tolerance(self, cut: int | None = None) -> float | None:
-        """By how much numbers may differ after so many steps: what one may change, later ones take over."""
-        steps = self._shared() if cut is None else self.steps[:cut]
-        return max(filter(None, map(marks.tolerance, [*self.source.shared(), *steps])), default=None)
+    def _tolerance(self) -> float | None:
+        return tolerance([*self.source.shared(), *self._shared()])
 
     def _blamed(self, i: int) -> tuple[Any, str]:
-        """The items of the subgraph after which item i is not the same twice, or not what is stored."""
-        first, second = self._stages(i), self._stages(i)
-        stored = {cut: first[cut] for cut in first.keys() & second.keys()}
-        more = " between two runs"
-        found = [cut for cut in sorted(stored) if difference(stored[cut], second[cut], self._tolerance(cut))]
-        if not found:
-            more = ", though two runs agree: something it depends on changed unseen"
-            cut = self._middle.cut
-            value = self._middle.fill.stored(i) if cut in first else None
-            if value is not None and difference(_copied(value), first[cut], self._tolerance(cut)):
-                found = [cut]
+        """The items of the subgraph after which item i is not what it should be."""
+        middle = self._middle
+        cut, more = blamed(self.source, self._shared(), i, middle.cut, lambda: middle.fill.stored(i))
         connection = _job.connection()
-        if connection is None or not found or found[0] == self.cut:
+        if connection is None or cut in (None, self.cut):
             return None, more
-        return self._open_at(connection.job, found[0]), more
-
-    def _stages(self, i: int) -> dict[int, values.Encoded]:
-        """Item i after each of the steps, by how many they are, as far as that can be stored."""
-        stages, value = {}, self.source.load(i)
-        for cut in range(self.cut + 1):
-            value = self.source.apply(value, self.steps[cut - 1]) if cut else value
-            if cut >= self.source.floor:
-                with contextlib.suppress(Refused):
-                    stages[cut] = _copied(value)
-        return stages
+        return self._open_at(connection.job, cut), more
 
     # How an item is made.
 
@@ -565,30 +429,20 @@ class Pipeline:
             elif middle.cut is not None and middle.cut < self.cut:
                 value = self._run(middle.value(i), middle.cut, self.cut)
             else:
-                value = self._run(*self._begun(i, self.cut), self.cut)
+                value = self._run(*self._inputs.begun(i, self.cut), self.cut)
         self._record.last = record
         return value
 
     def _compute_to(self, i: int, cut: int) -> Any:
         with Recorder() as record:
-            value = self._run(*self._begun(i, cut), cut)
+            value = self._run(*self._inputs.begun(i, cut), cut)
         self._record.last = record
         return value
-
-    def _begun(self, i: int, cut: int) -> tuple[Any, int]:
-        """Item i after some of the steps up to a cut, and after how many."""
-        fresh = self._discovery.fresh.get(i)
-        reading = self._reading or 0
-        return (self.source.load(i), 0) if fresh is None or reading > cut else (fresh.loaded, reading)
-
-    def _fresh_cost(self, i: int) -> tuple[int, int]:
-        fresh = self._discovery.fresh.get(i)
-        return (0, 0) if fresh is None else (fresh.cpu_ns, fresh.io_ns)
 
     def _spent(self, i: int) -> tuple[int, int]:
         """What it took to get to where `_compute` begins; up to the middle cut, on average."""
         if self._middle.cut is None:
-            return self._fresh_cost(i)
+            return self._inputs.spent(i)
         return int(self._middle.fill.cost_ns), 0
 
     def _run(self, value: Any, start: int, end: int) -> Any:
@@ -598,8 +452,8 @@ class Pipeline:
 
     def _measured(self, i: int) -> Any:
         """As `_run`, taking notes for the middle cut."""
-        watch = Stopwatch(*self._fresh_cost(i))
-        value, start = self._begun(i, self.cut)
+        watch = Stopwatch(*self._inputs.spent(i))
+        value, start = self._inputs.begun(i, self.cut)
         if not self.source.floor:
             watch.note(start, value)
         for at, step in enumerate(self.steps[start : self.cut], start=start + 1):
@@ -612,54 +466,15 @@ class Pipeline:
             self._middle.undecided = False
         return value
 
-    def _described_files(self, record: Record) -> list[str]:
-        """Files that were read and are a part of the description, as they were when it was made."""
-        if self._known is None:
-            return []
-        known, since = self._known.files(), self._described_ns - SETTLED_NS
-        return [
-            path for path, stat in record.stats.items() if os.path.abspath(path) in known and stat[4] < since
-        ]
+    def _described_files(self) -> tuple[set[str], int] | None:
+        return None if self._known is None else (self._known.files(), self._described_ns)
 
     def _approve(self, items: Any, i: int) -> bool:
-        """Whether what was just made of item i may be stored: it read what it is known to, as that is now."""
-        declared = self.source.reads(i)
-        reads = declared if self.source.floor else self._reads.get(i)
-        if reads is None or declared is not None and declared != reads:
-            return False
-        record = self._record.last
-        if record.incomplete is not None and self._unfollowed < UNFOLLOWED_MAX:
-            self._unfollowed += 1
-            return False
-        try:
-            check(record, [*reads, *self._described_files(record)], f"item {i}")
-        except Refused as refused:
-            if declared is not None or refused.code is not Code.UNDECLARED or self._further >= UNFOLLOWED_MAX:
-                raise
-            # A file that is new may lead one item to more files than it was found to read.
-            self._further += 1
-            if self._further == 1:
-                not_cached(refused)
-            return False
-        self._further = 0
-        self._unfollowed = 0
-        if not facts.as_told(items, i, record.facts(), reads):
-            return False
-        fresh = self._discovery.fresh.get(i)
-        if fresh is not None:
-            check(fresh.record, reads, f"item {i}")
-            if not facts.as_told(items, i, fresh.record.facts(), reads):
-                return False
-            if not as_read(fresh.record, items.stats_of(i)):
-                return False
-        self._middle.store_first(i, items.leased(i))
-        return True
-
-
-def _copied(value: Any) -> values.Encoded:
-    """A value as an element, copied: later steps may work in place."""
-    layout, parts = values.encode(value)
-    return values.Encoded(layout, [bytes(part) for part in parts])
+        """Whether what was just made of item i may be stored."""
+        approved = self._approval(items, i, self._record.last)
+        if approved:
+            self._middle.store_first(i, items.leased(i))
+        return approved
 
 
 def _working_folder() -> str:

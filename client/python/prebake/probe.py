@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,8 +67,10 @@ class Verdict(NamedTuple):
     reads_proven: bool
     #: Files that compiled code opened, unseen by Python; whose item's they are is not known.
     unhooked: list[str]
-    #: Of the child, and of what traced it.
+    #: Of the children, and of what traced them.
     cpu_seconds: float
+    #: Whether another run would say the same. One that was starved or killed says nothing of the steps.
+    lasting: bool = True
 
     def json(self) -> str:
         """As text, for `from_json`."""
@@ -139,6 +142,12 @@ def _unknown(reason: str, cpu_seconds: float = 0.0, code: Code = Code.OPAQUE) ->
     return Verdict(0, code, reason, {}, [], [], [], False, [], cpu_seconds)
 
 
+def _unheard(which: str, ended: Ended, cpu_seconds: float) -> Verdict:
+    verdict = _unknown(f"the probe's {which} {ended.why}", cpu_seconds)
+    # What ran for most of its time is as slow anywhere.
+    return verdict._replace(lasting=ended.late and ended.cpu_seconds >= ended.seconds / 2)
+
+
 def _run(
     source: Callable[[int], Any],
     steps: list[Callable[[Any], Any]],
@@ -154,21 +163,27 @@ def _run(
         return _unknown("there is nothing to probe")
     objects = _objects(source, steps, items)
     deadline = time.monotonic() + seconds
-    ended, traced = _spawn(_header(items, seconds) + objects, seconds)
+    # Side by side: the job waits for both. It does not run the steps itself: one may hold a generator or a
+    # count of its own, which the job alone may move on.
+    with ThreadPoolExecutor(1) as beside:
+        second = None
+        if expected is None:
+            backwards = _header(items[::-1], seconds) + objects
+            second = beside.submit(run_child, _command(), _environment(2), backwards, seconds)
+        ended, traced = _spawn(_header(items, seconds) + objects, seconds)
+    cpu_seconds, at_load = ended.cpu_seconds, set[str]()
+    if second:
+        cpu_seconds += second.result().cpu_seconds
     if ended.report is None:
-        return _unknown(f"the probe's process {ended.why}", ended.cpu_seconds)
+        return _unheard("process", ended, cpu_seconds)
     report: Report = json.loads(ended.report)
     if "error" in report:
-        return _unknown(f"it cannot be sent to another process: {report['error']}", ended.cpu_seconds)
-    cpu_seconds, at_load = ended.cpu_seconds, set[str]()
-    left = deadline - time.monotonic()
-    if expected is None:
-        # Not here: a step may hold a generator or a count of its own, which the job alone may move on.
-        ended = run_child(_command(), _environment(2), _header(items[::-1], left) + objects, left)
-        cpu_seconds += ended.cpu_seconds
-        if ended.report is None:
-            return _unknown(f"the probe's second process {ended.why}", cpu_seconds)
-        expected = _digests_of(json.loads(ended.report), len(steps))
+        return _unknown(f"it cannot be sent to another process: {report['error']}", cpu_seconds)
+    if second:
+        report_again = second.result().report
+        if report_again is None:
+            return _unheard("second process", second.result(), cpu_seconds)
+        expected = _digests_of(json.loads(report_again), len(steps))
     expected = {i: expected[i] for i in items}
     left = deadline - time.monotonic()
     own = _own_files(source, items)

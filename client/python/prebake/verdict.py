@@ -40,10 +40,24 @@ def verdict(
             found = run(load, steps, items, in_place=True, vouched=vouched)
             if found.code is not Code.OPAQUE:
                 break
+        if not found.lasting:
+            raise _Passing(items, found)
         return items, found.json()
 
-    items, found = _once("probe", known, probe)
+    try:
+        items, found = _once("probe", known, probe)
+    except _Passing as passing:
+        return passing.verdict, passing.items
     return Verdict.from_json(found), items
+
+
+class _Passing(Exception):
+    """A verdict that is not kept: the next job may find another."""
+
+    def __init__(self, items: list[int], verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.items = items
+        self.verdict = verdict
 
 
 def reading(known: Sequence[Identity], make: Callable[[int], list[Record]]) -> int:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 
 from prebake import probe
 from prebake._startup import is_startup
+from prebake.code import identify
 from prebake.errors import Code
 from prebake.probe import Verdict
+from prebake.verdict import verdict
 
 Run = Callable[..., str]
 
@@ -371,6 +374,26 @@ def test_a_child_that_hangs_is_ended_with_all_it_started(
     while any(_runs(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(_runs(pid) for pid in pids)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_verdict_that_was_never_heard_is_not_kept(tmp_path: Path) -> None:
+    low_on_memory = tmp_path / "low"
+    low_on_memory.touch()
+
+    def step(x: int) -> int:
+        if low_on_memory.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x + 1
+
+    known = [identify(identity)]
+    found, _ = verdict(known, identity, [step], (), 2)
+    assert found.code is Code.OPAQUE and "killed by signal 9" in found.reason
+    low_on_memory.unlink()
+    assert verdict(known, identity, [step], (), 2)[0].code is None
+    low_on_memory.touch()
+    # That one is.
+    assert verdict(known, identity, [step], (), 2)[0].code is None
 
 
 def _runs(pid: int) -> bool:

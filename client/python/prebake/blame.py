@@ -1,0 +1,52 @@
+"""Which subgraph of a pipeline is to blame for a hit that does not reproduce (see `verify`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prebake import marks, values
+from prebake.errors import Refused
+from prebake.source import Source, Step
+from prebake.verify import difference
+
+
+def tolerance(steps: Iterable[Any]) -> float | None:
+    """By how much numbers may differ after the steps: what one may change, later ones take over."""
+    return max(filter(None, map(marks.tolerance, steps)), default=None)
+
+
+def blamed(
+    source: Source, steps: list[Step], i: int, middle: int | None, stored: Callable[[], Any]
+) -> tuple[int | None, str]:
+    """After how many of the steps item i is not the same twice, or not what is stored, if that can be told;
+    and what more there is to say. `stored()` is what is stored of it after `middle` steps."""
+    first, second = _stages(source, steps, i), _stages(source, steps, i)
+
+    def differs(cut: int, one: values.Encoded, other: values.Encoded) -> bool:
+        return bool(difference(one, other, tolerance([*source.shared(), *steps[:cut]])))
+
+    for cut in sorted(first.keys() & second.keys()):
+        if differs(cut, first[cut], second[cut]):
+            return cut, " between two runs"
+    value = stored() if middle in first else None
+    found = value is not None and middle is not None and differs(middle, _copied(value), first[middle])
+    return middle if found else None, ", though two runs agree: something it depends on changed unseen"
+
+
+def _stages(source: Source, steps: list[Step], i: int) -> dict[int, values.Encoded]:
+    """Item i after each of the steps, by how many they are, as far as that can be stored."""
+    stages, value = {}, source.load(i)
+    for cut in range(len(steps) + 1):
+        value = source.apply(value, steps[cut - 1]) if cut else value
+        if cut >= source.floor:
+            with contextlib.suppress(Refused):
+                stages[cut] = _copied(value)
+    return stages
+
+
+def _copied(value: Any) -> values.Encoded:
+    """A value as an element, copied: later steps may work in place."""
+    layout, parts = values.encode(value)
+    return values.Encoded(layout, [bytes(part) for part in parts])
