@@ -79,6 +79,8 @@ class Pipeline:
         self._known: Described | None = None
         #: The same; of the last collection while none is.
         self._opened: Described | None = None
+        #: What was found to be deterministic, here or by another job.
+        self._proven: Described | None = None
         #: What that held when it was last seen to be so.
         self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
@@ -317,13 +319,21 @@ class Pipeline:
             self._middle.fill.reset()
         self._held, self._known, self._opened = held, known, known
         collection = job.plan(self._graph(self.cut))
-        if not collection.bypass and not collection.entries and not self._is_vouched():
+        proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched()
+        if not proven:
             self._futile += 1
-            cut, self.cut = self.cut, min(self.cut, self._proven(known))
+            cut, self.cut = self.cut, min(self.cut, self._deterministic(known))
             if self.cut < self.source.floor:
                 return None
             if self.cut < cut:
+                known = Described(known.loading, known.steps[: self.cut])
+                held = snapshot.Snapshot(self._roots())
+                if self._describe() != known:
+                    # It was changed meanwhile.
+                    return self._open(job)
+                self._held, self._known, self._opened = held, known, known
                 collection = job.plan(self._graph(self.cut))
+            self._proven = known
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -339,7 +349,7 @@ class Pipeline:
         shared = self._roots() if not self.source.floor else self._shared()
         return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
 
-    def _proven(self, known: Described) -> int:
+    def _deterministic(self, known: Described) -> int:
         """How many steps a probe in other processes finds to be deterministic."""
         load, steps = self.source.probed(self._shared())
         all_known = [*known.loading, *known.steps[: self.cut]]

@@ -9,6 +9,7 @@ What is sent is pickled and unpickled by the same user's own processes, over a p
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -305,6 +306,9 @@ def _judged(
 
 
 def _name(step: Any) -> str:
+    if isinstance(step, functools.partial) and step.args:
+        # A step of a data set, as that applies it.
+        step = step.args[-1]
     return getattr(step, "__qualname__", None) or type(step).__qualname__
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prebake
+from prebake import errors, probe
 
 Run = Callable[..., str]
 
@@ -98,6 +99,35 @@ def test_a_transform_that_changes_itself_is_not_stored(images: list[str]) -> Non
     fresh = prebake.wrap(images, [Counting(0.0)])
     by_batch(fresh)
     assert fresh.stats().get("reused", 0) == 0
+
+
+class Placed:
+    """Yields where it lies in memory, which is elsewhere in another process."""
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        return value + object.__hash__(self)
+
+
+@pytest.mark.usefixtures("connected")
+def test_steps_before_one_that_does_not_reproduce_are_shared(
+    images: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes = []
+    run = probe.run
+    monkeypatch.setattr("prebake.verdict.run", lambda *args, **kw: probes.append(1) or run(*args, **kw))
+    placed = Placed()
+    for computed in (len(images), 0):
+        dataset = prebake.wrap(images, [Scale(1.0), placed])
+        with pytest.warns(prebake.PrebakeWarning, match=r"R33 step 1 \(Placed\) yields something else"):
+            got = by_batch(dataset)
+        # A close look finds that nothing changed, and another epoch is shared too.
+        got += by_batch(dataset)
+        expected = [placed(Scale(1.0)(path)) for path in images]
+        assert np.array_equal(got, expected * 2)
+        stats = dataset.stats()
+        assert (stats["computed"], stats["reused"]) == (computed, 2 * len(images) - computed)
+        errors._said.clear()
+    assert len(probes) == 1
 
 
 class OddFirst(Scale):
