@@ -31,6 +31,9 @@ RANDOM_CLASSES = frozenset(
         "prebake.marks.Random",
     ]
 )
+#: Fields of byte-pair encoders (GPT-2's `encoder.py`, which others took over as it is): the second keeps what
+#: was made of the first, word by word.
+_BPE_RANKS, _BPE_MEMO = "bpe_ranks", "cache"
 #: Bytes of a bare object, and of one field.
 _HEADER, _FIELD = object.__basicsize__, 8
 #: Builtin containers and scalars that a class may extend: their content is written beside the fields.
@@ -100,7 +103,10 @@ def _instance(encoder: Encoder, value: Any) -> None:
     encoder.member(".__class__", cls)
     if content is not None:
         encoder.value(content(value))
-    for name, field in sorted(_fields(value).items()):
+    fields = _fields(value)
+    if installed and _BPE_RANKS in fields:
+        fields.pop(_BPE_MEMO, None)
+    for name, field in sorted(fields.items()):
         encoder.text("field", name)
         if name in encoder.ordered and type(field) in (set, frozenset) and hashes_vary(field):
             raise encoder.refuse(

@@ -213,6 +213,34 @@ def test_installed_code_is_known_by_version_and_shadowing_code_by_content(
     assert own != script(main, environment=path, pack="def f(x):\n    return x + 3\n")
 
 
+BPE = """
+class Tokenizer:
+    def __init__(self, merges):
+        self.bpe_ranks = dict(zip(merges, range(len(merges))))
+        self.cache = {}
+    def __call__(self, word):
+        return self.cache.setdefault(word, len(word))
+"""
+
+
+def test_what_a_byte_pair_encoder_keeps_of_words_is_no_part_of_it(script: Run, tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    (site / "pack-1.0.dist-info").mkdir(parents=True)
+    (site / "pack.py").write_text(BPE)
+    (site / "pack-1.0.dist-info" / "RECORD").write_text("pack.py,,\n")
+    path = {"PYTHONPATH": f"{site}:{':'.join(p for p in sys.path if p)}"}
+    main = "import pack\nTARGET = pack.Tokenizer({merges})\n{then}" + PRINT
+
+    def tokenizer(merges: str, then: str = "", **code: str) -> str:
+        return script(main.format(merges=merges, then=then), environment=path, **code)
+
+    first = tokenizer("'ab'")
+    assert first == tokenizer("'ab'", "TARGET('word')\n")
+    assert first != tokenizer("'ba'")
+    # One's own class may mean anything by those names.
+    assert tokenizer("'ab'", pack=BPE) != tokenizer("'ab'", "TARGET('word')\n", pack=BPE)
+
+
 def test_what_a_class_says_about_its_fields_counts() -> None:
     def annotated(size: object) -> object:
         class Transform:
