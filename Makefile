@@ -46,6 +46,8 @@ SUITE_SECONDS_MAX := 1800
 # After so long in one test, show where every thread is.
 STACKS_SECONDS := 120
 PYTEST := -m pytest -q -o faulthandler_timeout=$(STACKS_SECONDS)
+# Many of the tests wait: for a file to be old enough to be trusted, for a process.
+SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4
 BOUNDED := timeout --foreground --kill-after=10 $(SUITE_SECONDS_MAX)
 
 demo: python
@@ -90,7 +92,7 @@ test-rust:
 	cargo test --workspace --doc --locked
 
 test-python: python
-	$(BOUNDED) $(VENV)/bin/python $(PYTEST) client/python/tests
+	$(BOUNDED) $(VENV)/bin/python $(PYTEST) $(SIDE_BY_SIDE) -m 'not torch' client/python/tests
 
 $(TORCH_VENV)/.requirements:
 	$(PYTHON) -m venv --clear $(TORCH_VENV)
@@ -98,10 +100,10 @@ $(TORCH_VENV)/.requirements:
 	    -r $(REQUIREMENTS)/torch.lock
 	touch $@
 
-# The whole Python suite again, with the tests that need torch, which skip themselves without it.
+# The tests that need torch, which skip themselves without it.
 test-torch: python $(TORCH_VENV)/.requirements
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
-	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) client/python/tests
+	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) -m torch client/python/tests
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 

@@ -323,7 +323,7 @@ impl Items {
         }
     }
 
-    /// Tells the daemon what was read since the last report. Happens by itself about once a second and on drop.
+    /// Tells the daemon what was read since the last report. Happens by itself some times a second and on drop.
     pub fn report(&self) {
         if self.0.session.is_here() {
             self.0.tell(self.0.state.lock(), false);

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Warm reads make no call, so reports are all the daemon knows of them. Often enough for its eviction, seldom enough to
-/// cost nothing.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// cost nothing. A process that is killed, as workers of a cluster are, takes what it has not told yet with it.
+const INTERVAL: Duration = Duration::from_millis(250);
 
 /// How an element came to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +72,11 @@ impl Tally {
         if now.is_some_and(|now| now.saturating_sub(self.told_at) < INTERVAL) {
             return None;
         }
-        self.told_at = now.unwrap_or(self.told_at);
         let (stats, told) = (self.stats, self.told);
         if stats == told && self.reads.is_empty() {
             return None;
         }
+        self.told_at = now.unwrap_or(self.told_at);
         self.told = stats;
         let reads = self.reads.drain();
         Some(ReportRequest {

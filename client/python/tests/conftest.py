@@ -27,6 +27,14 @@ TEXTS = 24
 SETTLED_SECONDS = 0.1
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("markexpr") == "torch":
+        # Where it should be, no test may skip itself for want of it.
+        import torch  # noqa: F401
+        import torchdata  # noqa: F401
+        import torchvision  # noqa: F401
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Run:
     """Runs files in a process of its own under a random hash seed; returns what `main.py` prints."""

@@ -77,6 +77,7 @@ def test_the_tables_say_only_what_they_may() -> None:
     assert verdicts == {classes.RANDOM, classes.DETERMINISTIC, classes.CONTAINER, classes.OPAQUE}
 
 
+@pytest.mark.torch
 def test_torch_modules_are_random_by_what_is_in_them() -> None:
     torch = pytest.importorskip("torch")
     nn = torch.nn
@@ -88,6 +89,7 @@ def test_torch_modules_are_random_by_what_is_in_them() -> None:
         prebake.fingerprint(model.train())
 
 
+@pytest.mark.torch
 def test_a_model_is_known_by_its_weights() -> None:
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(3, 3).eval()

@@ -641,6 +641,7 @@ def test_without_a_tracer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         assert "opens unproven" in verdict.reason
 
 
+@pytest.mark.torch
 def test_tensors(script: Run) -> None:
     pytest.importorskip("torch")
     code = "import torch\nsteps = [lambda i: torch.full((3,), float(i)), lambda x: x * 2]"

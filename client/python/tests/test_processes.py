@@ -121,6 +121,7 @@ def test_a_fork_of_a_job_that_finds_out_what_items_read(connected: Path, images:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.torch
 def test_the_loader_of_torch(connected: Path, images: list[str], method: str) -> None:
     data = pytest.importorskip("torch.utils.data")
     import torch

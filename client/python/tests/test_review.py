@@ -156,6 +156,7 @@ def test_a_file_that_is_kept_open_is_read_by_every_item(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("connected")
+@pytest.mark.torch
 def test_a_subsets_indices_may_change(tmp_path: Path) -> None:
     torch_data = pytest.importorskip("torch.utils.data")
     names = made(tmp_path / "data", 6)

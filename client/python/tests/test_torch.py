@@ -46,6 +46,7 @@ CASES = [
     if loader != "spawn" or kind in ("old", "new", "joint")
 ]
 pytestmark = [
+    pytest.mark.torch,
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]

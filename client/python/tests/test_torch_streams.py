@@ -9,6 +9,7 @@ import pytest
 from conftest import TEXTS, Take
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 LOADERS = [(0, "fork"), (2, "fork"), (2, "spawn")]
 

@@ -45,7 +45,12 @@ DRAWS = {
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
-    ("name", "draw"), [(name, draw) for name, draws in DRAWS.items() for draw in draws], ids=str
+    ("name", "draw"),
+    [
+        pytest.param(name, draw, id=f"{name}-{i}")
+        for name, draws in DRAWS.items()
+        for i, draw in enumerate(draws)
+    ],
 )
 def test_every_draw_is_seen_and_undone(name: str, draw: Callable[[], Any]) -> None:
     def following() -> tuple[Any, ...]:
@@ -140,6 +145,7 @@ assert tripwire.moved(token) == "numpy.random"
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.torch
 def test_the_generator_of_torch() -> None:
     torch = pytest.importorskip("torch")
     for draw in (torch.rand, torch.randn, torch.randperm):

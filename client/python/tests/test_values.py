@@ -254,6 +254,7 @@ def test_structured_arrays() -> None:
     assert same(round_trip(array), array)
 
 
+@pytest.mark.torch
 def test_tensors() -> None:
     torch = pytest.importorskip("torch")
     for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.int64, torch.uint8):
@@ -269,6 +270,7 @@ def test_tensors() -> None:
         values.encode(torch.zeros(3, 1).expand(3, 4))
 
 
+@pytest.mark.torch
 def test_transposed_tensors_keep_their_strides() -> None:
     torch = pytest.importorskip("torch")
     for tensor in (torch.rand(3, 4).T, torch.rand(5, 4, 3).permute(2, 0, 1)):
@@ -276,6 +278,7 @@ def test_transposed_tensors_keep_their_strides() -> None:
         assert torch.equal(back, tensor) and back.stride() == tensor.stride()
 
 
+@pytest.mark.torch
 def test_image_tensors_keep_their_class() -> None:
     torch = pytest.importorskip("torch")
     tv_tensors = pytest.importorskip("torchvision.tv_tensors")
