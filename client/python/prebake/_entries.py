@@ -14,7 +14,8 @@ from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead, unseen
-from prebake.reads import Background, Record, Recorder, also
+from prebake.reads import Background, Recorder, also
+from prebake.record import Record
 from prebake.watched import SETTLED_NS, Watched, refuse_unheard
 
 

@@ -22,8 +22,10 @@ from typing import Any
 from prebake import _native, bytecode, encoder, packages, snapshot, tripwire
 from prebake._startup import is_users
 from prebake.code import identify
-from prebake.probe import Report, digest, element_digest
-from prebake.reads import Record, Recorder
+from prebake.judgement import Report
+from prebake.probe import digest, element_digest
+from prebake.reads import Recorder
+from prebake.record import Record
 
 #: Seeds nobody chooses: what a module seeds when it is imported must not look like another process's draw.
 _SEED = 0x5EED_BA4E

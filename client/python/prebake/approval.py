@@ -10,7 +10,7 @@ from prebake import facts
 from prebake.discovery import as_read, check
 from prebake.errors import Code, Refused, not_cached
 from prebake.inputs import Inputs
-from prebake.reads import Record
+from prebake.record import Record
 from prebake.source import Source
 from prebake.watched import SETTLED_NS
 

@@ -26,7 +26,7 @@ from prebake.discovery import check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nothing_ahead
-from prebake.probe import Verdict
+from prebake.judgement import Verdict
 from prebake.reads import Recorder
 from prebake.verdict import verdict
 from prebake.watched import SETTLED_NS, refuse_unheard

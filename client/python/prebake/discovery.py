@@ -19,7 +19,8 @@ from prebake import facts, graph
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
 from prebake.looks import Look, is_look
-from prebake.reads import Record, Recorder
+from prebake.reads import Recorder
+from prebake.record import Record
 from prebake.source import Source
 
 #: device, inode, size, mtime_ns, ctime_ns

@@ -18,9 +18,9 @@ from prebake import graph, packages
 from prebake.again import Inseparable
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
+from prebake.judgement import Verdict
 from prebake.placeholder import Parted
-from prebake.probe import Verdict
-from prebake.reads import PATHS_MAX
+from prebake.record import PATHS_MAX
 from prebake.source import Step
 
 #: Files that hold many items, which libraries read in C and often keep open: where a data set names one, all

@@ -19,7 +19,8 @@ from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill
 from prebake.inputs import Inputs
 from prebake.middle import Middle, Stopwatch
-from prebake.reads import Record, Recorder
+from prebake.reads import Recorder
+from prebake.record import Record
 from prebake.reuse import Reuse
 from prebake.source import Source, Step
 from prebake.verdict import reading, verdict

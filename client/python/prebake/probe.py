@@ -9,7 +9,6 @@ What is sent is pickled and unpickled by the same user's own processes, over a p
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import os
@@ -18,72 +17,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from prebake import _bin, values
 from prebake._child import Ended, run_child
 from prebake._job import native
 from prebake._sent import send, why_not_sent
-from prebake._startup import is_startup, is_users
 from prebake.code import identify
 from prebake.errors import Code, Refused
+from prebake.judgement import Report, Verdict, judged, own_files, paths, unseen, with_reads
 
 #: The child imports what the job imports, a few seconds; longer than this, the items are not worth a probe.
 SECONDS_MAX = 120.0
 #: Of what is sent. A data set that holds more in memory is read faster than it is proven.
 PAYLOAD_BYTES_MAX = 1 << 29
-#: Files by which clients of object stores find and trust a server.
-CLIENT_FILES = (".pem", ".crt", "openssl.cnf", "/etc/resolv.conf", "/etc/hosts", "/etc/gai.conf")
-
 _CONTEXT = "prebake 2026 probe v1"
 #: Zero turns hashing's seed off; it is a seed like any other for the job, and not given to a child.
 _HASH_SEED_MAX = (1 << 32) - 1
 #: Fresh memory is filled with the complement of this, or of twice this.
 _PERTURB = 0x2D
-
-Report = dict[str, Any]
-
-
-class Verdict(NamedTuple):
-    """What a probe found. Paths are absolute."""
-
-    #: So many leading steps reproduced, drew nothing random and changed neither their input nor themselves.
-    deterministic_until: int
-    #: Why it is not all of them. `Code.OPAQUE` means that it cannot be known.
-    code: Code | None
-    #: In words, with the step; also why reads are not proven.
-    reason: str
-    #: What those steps open, for each item. Nothing may be there: that was read then.
-    reads: dict[int, list[str]]
-    #: Files that were opened when the steps were loaded: modules or the steps hold what was made of them.
-    loaded: list[str]
-    #: Files that were opened for the first item only, and kept: each is every item's input.
-    shared: list[str]
-    #: Folders that those steps list.
-    listed: list[str]
-    #: Whether the tracer saw no file that is not in `reads` or `shared`.
-    reads_proven: bool
-    #: Files that compiled code opened, unseen by Python; whose item's they are is not known.
-    unhooked: list[str]
-    #: Of the children, and of what traced them.
-    cpu_seconds: float
-    #: Whether another run would say the same. One that was starved or killed says nothing of the steps.
-    lasting: bool = True
-
-    def json(self) -> str:
-        """As text, for `from_json`."""
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def from_json(cls, text: str) -> Verdict:
-        """What `json` wrote."""
-        fields = json.loads(text)
-        fields["reads"] = {int(i): paths for i, paths in fields["reads"].items()}
-        fields["code"] = fields["code"] and Code(fields["code"])
-        return cls(**fields)
 
 
 def digests(source: Callable[[int], Any], steps: Sequence[Callable[[Any], Any]], i: int) -> list[bytes]:
@@ -187,14 +142,14 @@ def _run(
         expected = _digests_of(json.loads(report_again), len(steps))
     expected = {i: expected[i] for i in items}
     left = deadline - time.monotonic()
-    own = _own_files(source, items)
-    if traced.get("complete") and not own.keys() >= set(_unseen(report, traced)) and left > 0:
+    own = own_files(source, items)
+    if traced.get("complete") and not own.keys() >= set(unseen(report, traced)) and left > 0:
         # Importing the job's packages may have done it: once more, without items.
         ended, alone = _spawn(_header([], left) + objects, left)
         cpu_seconds += ended.cpu_seconds
-        at_load = set(_paths(alone, "reads")) if ended.report is not None else at_load
-    verdict = _judged(report, expected, steps, in_place, vouched)
-    verdict = _with_reads(verdict, report, traced, at_load, own)
+        at_load = set(paths(alone, "reads")) if ended.report is not None else at_load
+    verdict = judged(report, expected, steps, in_place, vouched)
+    verdict = with_reads(verdict, report, traced, at_load, own)
     return verdict._replace(cpu_seconds=cpu_seconds)
 
 
@@ -279,166 +234,3 @@ def _environment(which: int) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "MALLOC_PERTURB_": str(_PERTURB * which),
     }
-
-
-def _judged(
-    report: Report,
-    expected: dict[int, list[bytes]],
-    steps: Sequence[Any],
-    in_place: bool,
-    vouched: Collection[int],
-) -> Verdict:
-    """How many steps are proven, and the first fault."""
-    until, code, reason = 0, None, ""
-    for j, step in enumerate(steps):
-        if j in vouched:
-            until += until == j
-            continue
-        fault = _fault(report, expected, j, in_place)
-        if fault is not None:
-            code, reason = fault[0], f"step {j} ({_name(step)}) {fault[1]}"
-            break
-        if all(_digest_at(report, p, i, j) and mine[j] for p in (0, 1) for i, mine in expected.items()):
-            until = j + 1
-    if code is None and until < len(steps):
-        code, reason = Code.VALUE, f"what step {until} ({_name(steps[until])}) yields cannot be compared"
-    return Verdict(until, code, reason, {}, [], [], [], False, [], 0.0)
-
-
-def _name(step: Any) -> str:
-    if isinstance(step, functools.partial) and step.args:
-        # A step of a data set, as that applies it.
-        step = step.args[-1]
-    return getattr(step, "__qualname__", None) or type(step).__qualname__
-
-
-def _digest_at(report: Report, which: int, i: int, j: int) -> bytes:
-    return bytes.fromhex(report["passes"][which][str(i)][j]["digest"])
-
-
-def _seen(report: Report, j: int) -> Iterator[tuple[int, Report]]:
-    """What was seen of step j: for each time it ran, the item and the rest. Up to the first error."""
-    for each in report["passes"]:
-        for i, steps in each.items():
-            if j < len(steps):
-                yield int(i), steps[j]
-
-
-def _fault(
-    report: Report, expected: dict[int, list[bytes]], j: int, in_place: bool
-) -> tuple[Code, str] | None:
-    """The first thing wrong with a step, what tells most first."""
-    kinds: tuple[tuple[str, Code, str], ...] = (
-        ("error", Code.OPAQUE, "fails in another process: {}"),
-        ("network", Code.NETWORK, "talks to the network ({})"),
-        ("process", Code.OPAQUE, "runs another program ({}), of which nothing is known"),
-        ("drew", Code.RANDOM, "draws random numbers from {}"),
-        ("mutated", Code.MUTATES, "changes {}"),
-    )
-    for field, code, text in kinds:
-        for _, seen in _seen(report, j):
-            if seen[field] and not (in_place and code is Code.MUTATES):
-                return code, text.format(seen[field])
-    if report["changed"][j]:
-        return Code.CARRIES_STATE, "changes itself from item to item"
-    kept = _kept(report, j)
-    if kept is not None:
-        return Code.CARRIES_STATE, f"keeps what it reads ({kept[1]}) for when item {kept[0]} is made again"
-    for i, mine in expected.items():
-        here, first, second = mine[j], *(_digest_at(report, which, i, j) for which in (0, 1))
-        if first and second and first != second:
-            return Code.UNSTABLE, f"yields something else when item {i} is made again after other items"
-        if here and first and here != first:
-            return Code.UNSTABLE, f"yields something else for item {i} in another process"
-    return None
-
-
-def _paths(traced: Report, field: str) -> list[str]:
-    """Paths of a tracer's report: text, or bytes where they are not."""
-    return [each if isinstance(each, str) else os.fsdecode(bytes(each)) for each in traced.get(field, ())]
-
-
-def _unseen(report: Report, traced: Report) -> list[str]:
-    """Files that were opened, but not through Python, and are not programs."""
-    seen = {os.path.realpath(path) for path in report["opened"]} | set(report["mapped"])
-    return [path for path in _paths(traced, "reads") if path not in seen and not is_startup(path)]
-
-
-def _kept(report: Report, j: int) -> tuple[str, str] | None:
-    """An item, not the first, of which a step opened a file once and not when the item was made again. Of the
-    items to come nobody could tell when they read it."""
-    first, again = report["passes"]
-    for i in list(first)[1:]:
-        if j < len(first[i]):
-            for path in first[i][j]["reads"]:
-                if path not in again[i][j]["reads"]:
-                    return i, path
-    return None
-
-
-def _with_reads(
-    verdict: Verdict, report: Report, traced: Report, at_load: set[str], own: dict[str, tuple[int, str]]
-) -> Verdict:
-    """Adds what the proven steps read, and whether that is all."""
-    first, again = (_reads_of(each, verdict.deterministic_until) for each in report["passes"])
-    # What the first item opened, and not when it was made again, is kept somewhere and may be used by all.
-    loaded, shared = dict.fromkeys(report["loaded"]["reads"]), dict[str, None]()
-    for i in first:
-        shared |= dict.fromkeys(path for path in first[i] if path not in again[i])
-    reads = {i: list(dict.fromkeys([*again[i], *first[i]])) for i in first}
-    ran = [seen for j in range(verdict.deterministic_until) for _, seen in _seen(report, j)]
-    why = next((seen["incomplete"] for seen in ran if seen["incomplete"]), "") or traced.get("why", "")
-    unhooked = []
-    # What known clients talk to is known by what they got.
-    objects = any(seen["objects"] for seen in ran)
-    for path in _unseen(report, traced):
-        if objects and path.endswith(CLIENT_FILES):
-            continue
-        if path in at_load:
-            loaded |= dict.fromkeys([path] if is_users(path) else [])
-        elif path in own:
-            i, given = own[path]
-            reads[i] += [given] if given not in reads[i] else []
-        else:
-            unhooked.append(path)
-    if unhooked and not why:
-        why = f"compiled code opens {unhooked[0]}"
-    if (
-        traced.get("network")
-        and not objects
-        and not report["loaded"]["network"]
-        and verdict.code is not Code.NETWORK
-    ):
-        # Of compiled code, so that it is not known which step it was.
-        verdict = verdict._replace(
-            deterministic_until=0, code=Code.NETWORK, reason=f"talks to the network ({traced['network'][0]})"
-        )
-    note = f"opens unproven: {why}" if why else ""
-    return verdict._replace(
-        reads=reads,
-        loaded=list(loaded),
-        shared=[path for path in shared if path not in loaded],
-        listed=list(dict.fromkeys(path for seen in ran for path in seen["listed"])),
-        reads_proven=bool(traced.get("complete")) and not why,
-        unhooked=unhooked,
-        reason="; ".join(part for part in (verdict.reason, note) if part),
-    )
-
-
-def _reads_of(passed: Report, until: int) -> dict[int, list[str]]:
-    return {
-        int(i): list(dict.fromkeys(path for seen in steps[:until] for path in seen["reads"]))
-        for i, steps in passed.items()
-    }
-
-
-def _own_files(source: Any, items: list[int]) -> dict[str, tuple[int, str]]:
-    """Of items that are files: where each really is, whose it is and as what it was given. Compiled code that
-    opens one of them reads its own item."""
-    own = {}
-    for i in items:
-        given = source(i)
-        if isinstance(given, (str, bytes, os.PathLike)):
-            path = os.path.abspath(os.fsdecode(given))
-            own[os.path.realpath(path)] = (i, path)
-    return own

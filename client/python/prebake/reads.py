@@ -7,7 +7,6 @@ running under the tracer.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import importlib.util
 import os
@@ -21,9 +20,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from prebake import _job, clients, looks, remote
+from prebake.record import Record
 
-#: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
-PATHS_MAX = 65_536
 #: Files that hold code. Code has an identity of its own.
 CODE_SUFFIXES = (".py", ".pyc", ".so")
 
@@ -54,93 +52,6 @@ def roots() -> tuple[str, ...]:
 
 
 _ROOTS = roots()
-
-
-class Record:
-    """What was seen of one fill. All paths are absolute, in the order in which they were met.
-
-    A path in `reads` may lead to nothing: that nothing was there is then what was read. `incomplete` says why
-    there may be more than was seen; `network` and `process` name what was talked to and what was run.
-    """
-
-    def __init__(self) -> None:
-        self.reads: dict[str, None] = {}
-        #: (device, inode, size, mtime_ns, ctime_ns) of each when it was opened first; not of what is missing.
-        self.stats: dict[str, tuple[int, int, int, int, int]] = {}
-        self.listed: dict[str, None] = {}
-        #: What was looked at: how much was asked for, and what it showed.
-        self.looks: dict[str, tuple[str, str]] = {}
-        #: The user's own modules that were imported meanwhile.
-        self.modules: dict[str, None] = {}
-        #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
-        self.objects: dict[str, str | None] = {}
-        self.network: str | None = None
-        self.process: str | None = None
-        self.incomplete: str | None = None
-        #: Whether threads that do not record themselves work for it.
-        self.background = False
-        #: Whether it is over. What tasks of it do later, is not known to be of anything.
-        self.closed = False
-        #: Files that the fill made itself: what it reads there is its own.
-        self._made: set[str] = set()
-
-    def merge(self, other: Record) -> None:
-        """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "modules"):
-            getattr(self, name).update(getattr(other, name))
-        # As it was when it was opened first: what was read then may still be in use.
-        self.stats = {**other.stats, **self.stats}
-        for url, tag in other.objects.items():
-            self.got(url, tag)
-        for path, (depth, shown) in other.looks.items():
-            self.look(path, depth, shown)
-        self._made |= other._made
-        for name in ("network", "process", "incomplete"):
-            setattr(self, name, getattr(self, name) or getattr(other, name))
-
-    def read(self, path: str) -> None:
-        if path in self._made or path in self.reads:
-            return
-        self._add(self.reads, path)
-        # The hook runs before the file is opened, so that this is no newer than what is read.
-        with contextlib.suppress(OSError):
-            stat = os.stat(path)
-            self.stats[path] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-
-    def got(self, url: str, tag: str | None) -> None:
-        """Notes an object of a store."""
-        self.objects[url] = tag if self.objects.get(url, tag) == tag else None
-
-    def look(self, path: str, depth: str, shown: str | None = None) -> None:
-        known = self.looks.get(path)
-        if path in self._made or known is not None and looks.deeper(known[0], depth) == known[0]:
-            return
-        if len(self.looks) < PATHS_MAX:
-            self.looks[path] = depth, looks.Look(depth, path).shows() if shown is None else shown
-        else:
-            self.incomplete = self.incomplete or f"it looks at more than {PATHS_MAX} files"
-
-    def files(self) -> list[str]:
-        """The files that were there when they were opened."""
-        return [path for path in self.reads if path in self.stats]
-
-    def facts(self) -> dict[str, str | None]:
-        """What was seen beside their content, by name: objects of a store, and what looks showed. A file that
-        was to be opened and not there was looked for."""
-        seen = {path: (looks.KIND, looks.ABSENT) for path in self.reads if path not in self.stats}
-        return {**looks.beside({**seen, **self.looks}, self.stats), **self.objects}
-
-    def made(self, path: str) -> None:
-        self._made.add(path)
-
-    def folder(self, path: str) -> None:
-        self._add(self.listed, path)
-
-    def _add(self, paths: dict[str, None], path: str) -> None:
-        if len(paths) < PATHS_MAX:
-            paths[path] = None
-        else:
-            self.incomplete = self.incomplete or f"it opens more than {PATHS_MAX} files"
 
 
 class Recorder:

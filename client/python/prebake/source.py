@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from prebake import facts, graph, remote
 from prebake.code import Identity
 from prebake.errors import Code, Refused
+from prebake.judgement import Verdict
 from prebake.placeholder import flat
-from prebake.probe import Verdict
 
 #: One more step of a pipeline.
 Step = Callable[..., Any]

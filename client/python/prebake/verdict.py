@@ -14,8 +14,9 @@ from prebake import graph
 from prebake.code import Identity
 from prebake.errors import Code
 from prebake.fill import Fill, nothing_ahead
-from prebake.probe import Verdict, run
-from prebake.reads import Record
+from prebake.judgement import Verdict
+from prebake.probe import run
+from prebake.record import Record
 
 #: An item on which the user's own code fails says nothing about the others: so many times others are tried.
 TRIES = 3

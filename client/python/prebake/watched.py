@@ -18,7 +18,8 @@ from prebake.code import Identity
 from prebake.discovery import Stat, followed
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
-from prebake.reads import Record, Recorder
+from prebake.reads import Recorder
+from prebake.record import Record
 from prebake.verify import Verifier
 
 #: Lists on the way to a value. Each file may name the next, but one that goes on so is no input of one value.

@@ -16,7 +16,7 @@ from prebake import probe
 from prebake._startup import is_startup
 from prebake.code import identify
 from prebake.errors import Code
-from prebake.probe import Verdict
+from prebake.judgement import Verdict
 from prebake.verdict import verdict
 
 Run = Callable[..., str]

@@ -260,7 +260,7 @@ def test_network_and_programs(here: Path) -> None:
 
 
 def test_records_are_bounded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "PATHS_MAX", 3)
+    monkeypatch.setattr("prebake.record.PATHS_MAX", 3)
     with Recorder() as record:
         for name in "bcde":
             with pytest.raises(FileNotFoundError):
