@@ -7,7 +7,9 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: Of the answer: a few items' digests and paths.
@@ -18,6 +20,8 @@ STDERR_BYTES_KEPT = 4096
 _CHUNK = 1 << 16
 #: Looked so often whether it ended after its answer.
 _POLL_SECONDS = 0.005
+#: And before that, whether it is to stop.
+_STOP_SECONDS = 0.1
 
 
 class Ended(NamedTuple):
@@ -27,12 +31,19 @@ class Ended(NamedTuple):
     why: str
     cpu_seconds: float
     late: bool
-    #: Those it had.
-    seconds: float
+    #: The signal it died of; zero if of none.
+    signal: int
 
 
-def run_child(command: list[str], environment: dict[str, str], payload: bytes, seconds: float) -> Ended:
-    """Runs a command in a session of its own, which is killed when the command has ended or runs over."""
+def run_child(
+    command: list[str],
+    environment: dict[str, str],
+    payload: Sequence[bytes],
+    seconds: float,
+    stop: threading.Event | None = None,
+) -> Ended:
+    """Runs a command in a session of its own, which is killed when the command has ended, runs over, or is
+    told to stop."""
     deadline = time.monotonic() + seconds
     # All other descriptors are closed in it.
     with subprocess.Popen(
@@ -46,7 +57,7 @@ def run_child(command: list[str], environment: dict[str, str], payload: bytes, s
     ) as child:
         cpu_seconds, status = 0.0, None
         try:
-            report, said = _talk(child, payload, deadline)
+            report, said = _talk(child, payload, deadline, stop or threading.Event())
         finally:
             late = time.monotonic() >= deadline
             # Before it is waited for: until then its number is no other's.
@@ -58,23 +69,25 @@ def run_child(command: list[str], environment: dict[str, str], payload: bytes, s
                 status = os.waitstatus_to_exitcode(waited)
                 cpu_seconds = usage.ru_utime + usage.ru_stime
             child.returncode = 0 if status is None else status
-    return Ended(report or None, _words(status, said, late, seconds), cpu_seconds, late, seconds)
+    # A tracer passes on its command's signal as a shell does.
+    died_of = 0 if status is None else max(0, -status if status < 0 else status - 128)
+    return Ended(report or None, _words(died_of, said, late, seconds), cpu_seconds, late, died_of)
 
 
-def _words(status: int | None, said: bytes, late: bool, seconds: float) -> str:
+def _words(died_of: int, said: bytes, late: bool, seconds: float) -> str:
     last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
     if late:
         return f"took longer than {seconds:g} s"
-    # A tracer passes on its command's signal as a shell does.
-    signal_number = 0 if status is None else -status if status < 0 else status - 128
-    how = f"was killed by signal {signal_number}" if signal_number > 0 else "ended without an answer"
+    how = f"was killed by signal {died_of}" if died_of else "ended without an answer"
     return f"{how}: {last[0][:500]}"
 
 
-def _talk(child: subprocess.Popen[bytes], payload: bytes, deadline: float) -> tuple[bytes, bytes]:
+def _talk(
+    child: subprocess.Popen[bytes], payload: Sequence[bytes], deadline: float, stop: threading.Event
+) -> tuple[bytes, bytes]:
     """Gives it the payload and takes its answer and its last words, until it ended or time is over."""
     assert child.stdin is not None and child.stdout is not None and child.stderr is not None
-    report, said, rest = bytearray(), bytearray(), memoryview(payload)
+    report, said, rest = bytearray(), bytearray(), [memoryview(part) for part in payload if part]
     with selectors.DefaultSelector() as open_pipes:
         for pipe in (child.stdin, child.stdout, child.stderr):
             os.set_blocking(pipe.fileno(), False)
@@ -83,12 +96,15 @@ def _talk(child: subprocess.Popen[bytes], payload: bytes, deadline: float) -> tu
         open_pipes.register(child.stderr, selectors.EVENT_READ)
         answered = False
         while (left := deadline - time.monotonic()) > 0 and not (answered and _has_ended(child)):
-            for key, _ in open_pipes.select(min(left, _POLL_SECONDS) if answered else left):
+            if stop.is_set():
+                return b"", said + b"\nit was stopped"
+            for key, _ in open_pipes.select(min(left, _POLL_SECONDS if answered else _STOP_SECONDS)):
                 if key.fileobj is child.stdin:
                     try:
-                        rest = rest[os.write(key.fd, rest[:_CHUNK]) :]
+                        rest[0] = rest[0][os.write(key.fd, rest[0][:_CHUNK]) :]
+                        del rest[: not rest[0]]
                     except BrokenPipeError:
-                        rest = rest[:0]
+                        rest.clear()
                     if not rest:
                         open_pipes.unregister(child.stdin)
                         child.stdin.close()

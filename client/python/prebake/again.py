@@ -27,6 +27,10 @@ class Tripped(Again):
         self.culprit = culprit
 
 
+class Moved(Again):
+    """The cut was moved by another thread: what was made before it and what was done after it may not fit."""
+
+
 class Inseparable(Again):
     """A data set does more with what its transform returns than to hand it on."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from prebake import marks, values
 from prebake.errors import Refused
+from prebake.fill import Fill
 from prebake.source import Source, Step
 from prebake.verify import difference
 
@@ -18,10 +19,10 @@ def tolerance(steps: Iterable[Any]) -> float | None:
 
 
 def blamed(
-    source: Source, steps: list[Step], i: int, middle: int | None, stored: Callable[[], Any]
+    source: Source, steps: list[Step], i: int, middle: tuple[int, Fill] | None
 ) -> tuple[int | None, str]:
     """After how many of the steps item i is not the same twice, or not what is stored, if that can be told;
-    and what more there is to say. `stored()` is what is stored of it after `middle` steps."""
+    and what more there is to say. `middle`: how many are before the middle cut, and what is stored there."""
     first, second = _stages(source, steps, i), _stages(source, steps, i)
 
     def differs(cut: int, one: values.Encoded, other: values.Encoded) -> bool:
@@ -30,9 +31,12 @@ def blamed(
     for cut in sorted(first.keys() & second.keys()):
         if differs(cut, first[cut], second[cut]):
             return cut, " between two runs"
-    value = stored() if middle in first else None
-    found = value is not None and middle is not None and differs(middle, _copied(value), first[middle])
-    return middle if found else None, ", though two runs agree: something it depends on changed unseen"
+    more = ", though two runs agree: something it depends on changed unseen"
+    if middle is None or middle[0] not in first:
+        return None, more
+    cut, fill = middle
+    value = fill.stored(i)
+    return (cut if value is not None and differs(cut, _copied(value), first[cut]) else None), more
 
 
 def _stages(source: Source, steps: list[Step], i: int) -> dict[int, values.Encoded]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from prebake import tripwire
 from prebake._job import native
 from prebake.again import Again
-from prebake.fill import unseen
+from prebake.fill import Ahead, unseen
 from prebake.pipeline import Pipeline
 from prebake.reads import hidden
 from prebake.reuse import Reuse
@@ -97,6 +97,7 @@ class Dataset(Transparent):
     def _begin_epoch(self) -> None:
         """Inputs are looked at again, and the steps' own state."""
         self._pipeline.renew(closely=True)
+        self._pipeline.begin()
         self._pipeline.validate()
 
     def _untripped(self, make: Callable[[], Result]) -> Result:
@@ -113,16 +114,27 @@ class Dataset(Transparent):
     def _elements(self, indices: Sequence[int], places: Sequence[int], following: int) -> list[Any]:
         pipeline = self._pipeline
         pipeline.renew_for(places)
+        begun = pipeline.begin()
         if pipeline.source.original is not None and pipeline.is_alone():
             return [self._wrapped[i] for i in indices]
         ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
-        return pipeline.element_list(places, pipeline.gather(places, ahead))
+        elements = pipeline.element_list(places, pipeline.gather(places, ahead))
+        pipeline.end(begun)
+        return elements
 
     def _batch(self, order: Sequence[int], start: int, end: int) -> Any:
         places, pipeline = order[start:end], self._pipeline
-        if pipeline.renew():
+        renewed = pipeline.renew()
+        begun = pipeline.begin()
+        if renewed:
             pipeline.validate()
         ahead = unseen(order, end, pipeline.fill.seen)
+        made = self._made(places, ahead)
+        pipeline.end(begun)
+        return made
+
+    def _made(self, places: Sequence[int], ahead: Ahead) -> Any:
+        pipeline = self._pipeline
         if not pipeline.is_whole():
             found = pipeline.gather(places, ahead, validated=True)
             return pipeline.element_list(places, found)

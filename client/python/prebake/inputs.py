@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prebake import facts, tripwire
@@ -15,8 +15,8 @@ from prebake.source import Source
 
 
 class Inputs:
-    """The reads of a source's items: files, and facts (see `facts`). Each of `fills` is told them; the first
-    is the one that items are taken from.
+    """The reads of a source's items: files, and facts (see `facts`). `fill`, which items are taken from, is
+    told them, and so are the `others`.
 
     `discover(n)` finds out what an item reads in loading and the first n steps; `steps_that_read()` is that
     n, asked where loading alone opens nothing.
@@ -25,23 +25,25 @@ class Inputs:
     def __init__(
         self,
         source: Source,
-        fills: Sequence[Fill],
+        fill: Fill,
+        others: Callable[[], Iterable[Fill]],
         discover: Callable[[int], Discovery],
         steps_that_read: Callable[[], int],
     ) -> None:
         self._source = source
-        self._fills = fills
+        self._fill = fill
+        self._others = others
         self._discover = discover
         self._steps_that_read = steps_that_read
         #: Since when facts are to be known anew.
         self._looked = time.monotonic()
-        #: Items that depend on looks.
-        self._lookers: set[int] = set()
         self.forget()
 
     def forget(self) -> None:
         """All that was found out: it was of what the data set was."""
         self._reads: dict[int, list[str]] = {}
+        #: Items that depend on looks.
+        self._lookers: set[int] = set()
         #: None while nobody has asked.
         self._reading: int | None = None
         self._discovery = self._discover(0)
@@ -55,7 +57,7 @@ class Inputs:
         if self._source.floor:
             return {}
         # Opened first: a probe may find files that all items read.
-        items = self._fills[0].items()
+        items = self._fill.items()
         unknown = [i for i in indices if not self._is_declared(i)]
         if items is None:
             return {}
@@ -63,14 +65,15 @@ class Inputs:
         if self._reading is None and any(self._reads.get(i) == self._source.common for i in unknown):
             self._reading = self._steps_that_read()
             if self._reading:
-                self._discovery, self._reads = self._discover(self._reading), {}
+                self._discovery = self._discover(self._reading)
+                self._reads, self._lookers = {}, set()
                 self._discovery(unknown, ahead)
         fresh = self._discovery.fresh
         if not fresh:
             return {}
         before = tripwire.state()
         try:
-            return self._fills[0].ensure(list(fresh), nothing_ahead)
+            return self._fill.ensure(list(fresh), nothing_ahead)
         except Exception:
             # Of the user's own; if the item is wanted, it raises again when its turn comes.
             tripwire.restore(before)
@@ -115,7 +118,7 @@ class Inputs:
         self._tell(i, paths)
 
     def _tell(self, i: int, paths: list[str]) -> None:
-        for fill in self._fills:
+        for fill in (self._fill, *self._others()):
             fill.set_reads(i, paths)
 
     def open(self, collection: Any) -> Any:
@@ -128,9 +131,11 @@ class Inputs:
 
     def look_again(self, indices: Sequence[int]) -> None:
         """Has items known by what looks at files show now; objects of a store are asked once an epoch."""
-        for i in indices:
-            if i in self._lookers:
-                self._tell(i, self._reads[i])
+        for i in self._lookers.intersection(indices) if self._lookers else ():
+            # Another thread may have forgotten them.
+            paths = self._reads.get(i)
+            if paths is not None:
+                self._tell(i, paths)
 
     def look_at_facts(self) -> None:
         """Has facts looked at anew, objects of a store all at once, and their items known by them."""

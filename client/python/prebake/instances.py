@@ -104,8 +104,8 @@ def _instance(encoder: Encoder, value: Any) -> None:
     if content is not None:
         encoder.value(content(value))
     fields = _fields(value)
-    if installed and _BPE_RANKS in fields:
-        fields.pop(_BPE_MEMO, None)
+    if installed and _BPE_RANKS in fields and _is_text_by_text(fields.get(_BPE_MEMO)):
+        del fields[_BPE_MEMO]
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
         if name in encoder.ordered and type(field) in (set, frozenset) and hashes_vary(field):
@@ -113,6 +113,10 @@ def _instance(encoder: Encoder, value: Any) -> None:
                 Code.UNSTABLE, f"takes the order of the set {name}, which is another in each process; sort it"
             )
         encoder.member(f".{name}", field)
+
+
+def _is_text_by_text(value: Any) -> bool:
+    return type(value) is dict and set(map(type, [*value, *value.values()])) <= {str}
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -57,6 +57,17 @@ class Verdict(NamedTuple):
         return cls(**fields)
 
 
+def is_want(error: str) -> bool:
+    """Whether an error, in words, is for want of memory or processes: it says nothing of the steps."""
+    return error.startswith("MemoryError") or "start new thread" in error or "Cannot allocate" in error
+
+
+def is_wanting(report: Report) -> bool:
+    """Whether a child failed for want of memory or processes."""
+    passes = (seen for each in report["passes"] for steps in each.values() for seen in steps)
+    return any(is_want(seen["error"]) for seen in passes)
+
+
 def judged(
     report: Report,
     expected: dict[int, list[bytes]],
@@ -82,9 +93,10 @@ def judged(
 
 
 def _name(step: Any) -> str:
-    if isinstance(step, functools.partial) and step.args:
-        # A step of a data set, as that applies it.
-        step = step.args[-1]
+    if isinstance(step, functools.partial):
+        # A step of a data set is what that applies.
+        applied = getattr(step.func, "__module__", None) == "prebake.mapped"
+        step = step.args[-1] if applied else step.func
     return getattr(step, "__qualname__", None) or type(step).__qualname__
 
 

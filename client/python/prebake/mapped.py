@@ -108,6 +108,7 @@ class DatasetSource:
             and not found.deterministic_until
             and self._parted.steps
             and not self._whole
+            and found.lasting
         ):
             # Perhaps for want of its transform.
             raise Inseparable(found.reason)

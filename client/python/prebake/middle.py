@@ -42,72 +42,77 @@ class Measured(NamedTuple):
 
 
 class Middle:
-    """The cut, once there is one. `open_at` makes the native items of a cut, `compute_to` an item there."""
+    """The cut, once there is one. `fill_at(cut)` makes the items of a cut: each cut has its own, so that
+    nothing made at one is ever stored as another's."""
 
-    def __init__(
-        self,
-        count: int,
-        open_at: Callable[[Any, int], Any],
-        compute_to: Callable[[int, int], Any],
-        culprit: Callable[[int], Any],
-        approve: Callable[[Any, int], bool],
-        spent: Callable[[int], tuple[int, int]],
-        unchanged: Callable[[bool], bool],
-    ) -> None:
-        self.cut: int | None = None
+    def __init__(self, fill_at: Callable[[int], Fill]) -> None:
+        self._fill_at = fill_at
+        #: The cut and its items. Read once by whoever uses both: another thread may move it.
+        self.at: tuple[int, Fill] | None = None
         #: Nobody has stored anything yet: the next item computed here decides.
         self.undecided = False
-        self.fill = Fill(
-            lambda job: open_at(job, self.cut or 0),
-            lambda i: compute_to(i, self.cut or 0),
-            count,
-            unchanged,
-            culprit=culprit,
-            approve=approve,
-            spent=spent,
-        )
+        self._lock = threading.Lock()
         #: Computed here for items that are computed to the end next, by thread.
         self._ready = threading.local()
 
     def begin(self, stored: Sequence[int], undecided: bool) -> None:
         """Chooses the latest of the cuts at which others have stored something."""
         cut = max(stored, default=None)
-        if cut != self.cut:
-            self.fill.reset()
-        self.cut, self.undecided = cut, undecided and cut is None
+        with self._lock:
+            if cut is None or self.at is None or self.at[0] != cut:
+                self.at = None if cut is None else (cut, self._fill_at(cut))
+            self.undecided = undecided and cut is None
+
+    def reset(self) -> None:
+        """Opens the items anew at the next use."""
+        for fill in self.fills():
+            fill.reset()
+
+    def fills(self) -> list[Fill]:
+        """Its items, if there is a cut."""
+        at = self.at
+        return [] if at is None else [at[1]]
 
     def prepare(self, indices: Sequence[int]) -> None:
         """Makes the items' elements at the cut, or finds that they are there."""
-        self._ready.values = {}
-        if self.cut is None or not indices:
+        at, ready = self.at, self._ready
+        ready.at, ready.values, ready.first = at, {}, None
+        if at is None or not indices:
             return
         # Errors are the user's own, and raised again when the item's turn comes.
         with contextlib.suppress(Exception):
-            self._ready.values = self.fill.ensure(indices, nothing_ahead)
+            ready.values = at[1].ensure(indices, nothing_ahead)
 
-    def value(self, i: int) -> Any:
-        """The element of item i at the cut."""
-        ready = getattr(self._ready, "values", {})
-        return ready.pop(i) if i in ready else self.fill.many([i], nothing_ahead)[0]
+    def value(self, i: int, before: int) -> tuple[Any, int] | None:
+        """The element of item i at the cut, and which that is; None if it is not one before another."""
+        at = self.at
+        if at is None or at[0] >= before:
+            return None
+        cut, fill = at
+        ready = getattr(self._ready, "values", {}) if getattr(self._ready, "at", None) is at else {}
+        return (ready.pop(i) if i in ready else fill.many([i], nothing_ahead)[0]), cut
 
     def decide(self, i: int, measured: list[Measured], cost_ns: int, size: int) -> None:
-        """Chooses the first cut after which little is left to do, by item i."""
-        self.undecided = False
-        if cost_ns < COST_NS_MIN:
-            return
-        for rest in (REST_GOOD, REST_MAX):
-            for at in measured:
-                if cost_ns - at.cpu_ns <= rest * cost_ns and at.bytes <= BYTES_MAX * size:
-                    self.cut, self._ready.first = at.cut, (i, at)
-                    return
+        """Chooses the first cut after which little is left to do, by item i, unless another has."""
+        with self._lock:
+            if not self.undecided:
+                return
+            self.undecided = False
+            if cost_ns < COST_NS_MIN:
+                return
+            for rest in (REST_GOOD, REST_MAX):
+                for at in measured:
+                    if cost_ns - at.cpu_ns <= rest * cost_ns and at.bytes <= BYTES_MAX * size:
+                        self.at, self._ready.first = (at.cut, self._fill_at(at.cut)), (i, at)
+                        return
 
     def store_first(self, i: int, leased: Any) -> None:
         """Stores the item that decided, once it is known to be all right, of an input under lease."""
-        of, first = getattr(self._ready, "first", None) or (None, None)
+        at, (of, first) = self.at, getattr(self._ready, "first", None) or (None, None)
         self._ready.first = None
         # The item that decided may not have been stored.
-        if first is not None and of == i:
-            self.fill.offer(i, leased, first.layout, first.parts, first.cpu_ns, first.io_ns)
+        if first is not None and of == i and at is not None and at[0] == first.cut:
+            at[1].offer(i, leased, first.layout, first.parts, first.cpu_ns, first.io_ns)
 
 
 class Stopwatch:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from prebake import _job, graph, marks, snapshot, tripwire
-from prebake.again import Again, Tripped
+from prebake.again import Again, Moved, Tripped
 from prebake.approval import Approval
 from prebake.blame import blamed, tolerance
 from prebake.code import Identity, identify
@@ -61,10 +61,20 @@ class Pipeline:
         self._loading_draws = False
         #: Probes in a row after which nothing could be shared.
         self._futile = 0
+        #: Of each thread: the record of what it made last, what it was given, and whether the cut may move.
+        self._own = threading.local()
         self.restart()
 
     def restart(self) -> None:
         """Cuts the pipeline anew and forgets what was opened."""
+        #: Until the next restart. What is made across one is not stored.
+        era = self._era = object()
+        #: Until the cut moves, in whichever way.
+        self._at = object()
+        #: The cut has to move, and could not while an item was being made.
+        self._due = False
+        #: It is known that nothing can be shared.
+        self._unshared = False
         #: Names of files are relative to it.
         self._folder = _working_folder()
         self.source.refresh()
@@ -86,38 +96,73 @@ class Pipeline:
         self._held = snapshot.Snapshot(self._roots())
         self._described_ns = 0
         count = self.source.count
+
+        def is_as_opened(closely: bool) -> bool:
+            return era is self._era and self._is_as_opened(closely)
+
+        def approve(items: Any, i: int) -> bool:
+            return era is self._era and self._approve(items, i)
+
+        def is_as_shared(items: Any, i: int) -> bool:
+            return era is self._era and self._is_as_shared(items, i)
+
         self.fill = Fill(
             self._open,
             self._compute,
             count,
-            self._is_as_opened,
+            is_as_opened,
             culprit=self._culprit,
             spent=self._spent,
             prepare=self._prepare,
-            approve=self._approve,
+            approve=approve,
             verifier=Verifier(self._anew, self._tolerance, self._blamed),
         )
         self._middle = Middle(
-            count,
-            self._open_at,
-            self._compute_to,
-            self._culprit,
-            self._approve,
-            lambda i: self._inputs.spent(i),
-            self._is_as_opened,
+            lambda cut: Fill(
+                lambda job: self._open_at(job, cut),
+                lambda i: self._compute_to(i, cut),
+                count,
+                is_as_opened,
+                culprit=self._culprit,
+                approve=approve,
+                spent=lambda i: self._inputs.spent(i),
+            )
         )
         self._inputs = Inputs(
-            self.source, [self.fill, self._middle.fill], self._discover, self._steps_that_read
+            self.source, self.fill, self._middle.fills, self._discover, self._steps_that_read
         )
         self._approval = Approval(self.source, self._inputs, self._described_files)
-        self._record = threading.local()
         if self.reuse is not None:
-            self.reuse.begin(self._finished, self._open_after, count, self._is_as_shared)
+            self.reuse.begin(self._finished, self._open_after, count, is_as_shared)
 
     def _is_random(self, step: Step) -> bool:
         return marks.is_random(step) or any(step is each for each in self._drew)
 
     # What the caller asks for.
+
+    def begin(self) -> object:
+        """To be called before items are asked for: opens what is shared. Only now may the cut move."""
+        self._own.may_move = True
+        try:
+            self.fill.items()
+        finally:
+            self._own.may_move = False
+        return self._at
+
+    def end(self, begun: object) -> None:
+        """To be called before items are given out. Raises `Moved` if they are of two cuts."""
+        if begun is not self._at:
+            raise Moved("the cut was moved")
+
+    def _move(self, cut: int) -> bool:
+        """Moves the cut, if this thread has made nothing at the one that is."""
+        if cut == self.cut:
+            return True
+        if not getattr(self._own, "may_move", False):
+            self._due = True
+            return False
+        self.cut, self._at = cut, object()
+        return True
 
     def gather(
         self, indices: Sequence[int], ahead: Ahead, got: dict[int, Any] | None = None, validated: bool = False
@@ -137,7 +182,7 @@ class Pipeline:
     def element(self, i: int, got: dict[int, Any]) -> Any:
         """The element of item i from what was gathered; if it was not, made here, in the caller's order."""
         if self.reuse is not None and self.cut < len(self.steps):
-            self._record.got = got
+            self._own.got = got
             return self.source.finish(i, self.reuse.element(i), ())
         value = got[i] if i in got else self.fill.compute(i)
         return self.source.finish(i, value, self.steps[self.cut :])
@@ -167,7 +212,7 @@ class Pipeline:
 
     def renew(self, closely: bool = False) -> bool:
         """Leaves the collection if the steps are others than it was opened for; whether it did."""
-        if self._unchanged(closely, always=True):
+        if not self._due and self._unchanged(closely, always=True):
             return False
         self.restart()
         return True
@@ -188,6 +233,8 @@ class Pipeline:
 
     def again(self, reason: Again) -> None:
         """Takes the pipeline otherwise, for a reason met while an item was made."""
+        if isinstance(reason, Moved):
+            return
         if isinstance(reason, Tripped):
             self._trip(reason)
         else:
@@ -273,12 +320,12 @@ class Pipeline:
             self._held = held
         return unchanged
 
-    def _roots(self) -> list[Any]:
-        """The objects that make what is shared."""
-        return [*self.source.shared(), *self._shared()]
+    def _roots(self, cut: int | None = None) -> list[Any]:
+        """The objects that make what is shared, or is before another cut."""
+        return [*self.source.shared(), *self.steps[: self.cut if cut is None else cut]]
 
     def _describe(self) -> Described:
-        """Moves the cut before the first step that cannot be known."""
+        """What is shared, up to the first step that cannot be known."""
         loading, steps = self.source.identities(), []
         for i, step in enumerate(self._shared()):
             try:
@@ -291,50 +338,53 @@ class Pipeline:
                 # Random steps are nothing to speak of: they run in the job.
                 if refused.code != Code.RANDOM:
                     not_cached(refused)
-                self.cut = i
                 break
         return Described(loading, steps)
 
-    def _graph(self, cut: int, *more: graph.Json) -> str:
-        return graph.chain([*self._operators(cut), *more])
+    def _graph(self, cut: int, *more: graph.Json, known: Described | None = None) -> str:
+        return graph.chain([*self._operators(cut, known), *more])
 
-    def _operators(self, cut: int) -> list[graph.Json]:
-        assert self._known is not None, "described before it is opened"
-        steps = zip(self.steps[:cut], self._known.steps, strict=False)
+    def _operators(self, cut: int, known: Described | None = None) -> list[graph.Json]:
+        known = known or self._known
+        assert known is not None, "described before it is opened"
+        steps = zip(self.steps[:cut], known.steps, strict=False)
         return [
-            *self.source.operators(self._known.loading),
+            *self.source.operators(known.loading),
             *(graph.step(step, identity) for step, identity in steps),
         ]
 
     def _open(self, job: Any) -> Any:
         self._known = None
-        if self._loading_draws or self._futile >= FUTILE_MAX:
+        if self._loading_draws or self._unshared or self._futile >= FUTILE_MAX:
             return None
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         self._described_ns = time.time_ns()
         held, known = snapshot.Snapshot(self._roots()), self._describe()
+        collection = job.plan(self._graph(len(known.steps), known=known))
+        proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched(known)
+        if not proven:
+            self._futile += 1
+            cut = self._deterministic(known)
+            if cut < self.source.floor:
+                self._unshared = True
+                self._move(max(cut, 0))
+                return None
+            if cut < len(known.steps):
+                known = Described(known.loading, known.steps[:cut])
+                held, now = snapshot.Snapshot(self._roots(cut)), self._describe()
+                if Described(now.loading, now.steps[:cut]) != known:
+                    # It was changed meanwhile.
+                    return self._open(job)
+                collection = job.plan(self._graph(cut, known=known))
+            self._proven = known
+        if not self._move(len(known.steps)):
+            return None
         if self._opened is not None and known != self._opened:
             # It was changed in place: what items read, and what they are on the way, was of what it was.
             self._inputs.forget()
-            self._middle.fill.reset()
+            self._middle.reset()
         self._held, self._known, self._opened = held, known, known
-        collection = job.plan(self._graph(self.cut))
-        proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched()
-        if not proven:
-            self._futile += 1
-            cut, self.cut = self.cut, min(self.cut, self._deterministic(known))
-            if self.cut < self.source.floor:
-                return None
-            if self.cut < cut:
-                known = Described(known.loading, known.steps[: self.cut])
-                held = snapshot.Snapshot(self._roots())
-                if self._describe() != known:
-                    # It was changed meanwhile.
-                    return self._open(job)
-                self._held, self._known, self._opened = held, known, known
-                collection = job.plan(self._graph(self.cut))
-            self._proven = known
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -345,18 +395,20 @@ class Pipeline:
         self._futile = 0
         return self._inputs.open(collection)
 
-    def _is_vouched(self) -> bool:
-        """Whether all that is shared is known to be deterministic, or its user says so."""
-        shared = self._roots() if not self.source.floor else self._shared()
+    def _is_vouched(self, described: Described) -> bool:
+        """Whether all that is described is known to be deterministic, or its user says so."""
+        cut = len(described.steps)
+        shared = self._roots(cut) if not self.source.floor else self.steps[:cut]
         return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
 
     def _deterministic(self, known: Described) -> int:
         """How many steps a probe in other processes finds to be deterministic."""
-        load, steps = self.source.probed(self._shared())
-        all_known = [*known.loading, *known.steps[: self.cut]]
-        first = len(steps) - self.cut
+        shared = self.steps[: len(known.steps)]
+        load, steps = self.source.probed(shared)
+        all_known = [*known.loading, *known.steps]
+        first = len(steps) - len(shared)
         said = self.split is not None
-        vouched = [first + i for i, step in enumerate(self._shared()) if said or marks.is_pure(step)]
+        vouched = [first + i for i, step in enumerate(shared) if said or marks.is_pure(step)]
         found, items = verdict(all_known, load, steps, vouched, self.source.count)
         if found.code is not None:
             not_cached(Refused(found.code, found.reason))
@@ -394,7 +446,7 @@ class Pipeline:
 
     def _finished(self, i: int) -> Any:
         """Item i after the last step, which nobody else is given."""
-        got = self._record.got
+        got = self._own.got
         value = got[i] if i in got else self.fill.compute(i)
         return self._run(value, self.cut, len(self.steps))
 
@@ -420,8 +472,8 @@ class Pipeline:
 
     def _blamed(self, i: int) -> tuple[Any, str]:
         """The items of the subgraph after which item i is not what it should be."""
-        middle = self._middle
-        cut, more = blamed(self.source, self._shared(), i, middle.cut, lambda: middle.fill.stored(i))
+        middle = self._middle.at
+        cut, more = blamed(self.source, self._shared(), i, middle)
         connection = _job.connection()
         if connection is None or cut in (None, self.cut):
             return None, more
@@ -433,28 +485,26 @@ class Pipeline:
         self._middle.prepare(indices)
 
     def _compute(self, i: int) -> Any:
-        middle = self._middle
         with Recorder() as record:
-            if middle.undecided and self.cut - self.source.floor > 0:
+            if self._middle.undecided and self.cut - self.source.floor > 0:
                 value = self._measured(i)
-            elif middle.cut is not None and middle.cut < self.cut:
-                value = self._run(middle.value(i), middle.cut, self.cut)
             else:
-                value = self._run(*self._inputs.begun(i, self.cut), self.cut)
-        self._record.last = record
+                end = self.cut
+                begun = self._middle.value(i, end)
+                value = self._run(*(begun or self._inputs.begun(i, end)), end)
+        self._own.record = record
         return value
 
     def _compute_to(self, i: int, cut: int) -> Any:
         with Recorder() as record:
             value = self._run(*self._inputs.begun(i, cut), cut)
-        self._record.last = record
+        self._own.record = record
         return value
 
     def _spent(self, i: int) -> tuple[int, int]:
         """What it took to get to where `_compute` begins; up to the middle cut, on average."""
-        if self._middle.cut is None:
-            return self._inputs.spent(i)
-        return int(self._middle.fill.cost_ns), 0
+        middle = self._middle.at
+        return self._inputs.spent(i) if middle is None else (int(middle[1].cost_ns), 0)
 
     def _run(self, value: Any, start: int, end: int) -> Any:
         for step in self.steps[start:end]:
@@ -482,7 +532,7 @@ class Pipeline:
 
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored."""
-        approved = self._approval(items, i, self._record.last)
+        approved = self._approval(items, i, self._own.record)
         if approved:
             self._middle.store_first(i, items.leased(i))
         return approved

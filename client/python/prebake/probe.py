@@ -13,9 +13,11 @@ import io
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,12 +30,27 @@ from prebake._job import native
 from prebake._sent import send, why_not_sent
 from prebake.code import identify
 from prebake.errors import Code, Refused
-from prebake.judgement import Report, Verdict, judged, own_files, paths, unseen, with_reads
+from prebake.judgement import (
+    Report,
+    Verdict,
+    is_want,
+    is_wanting,
+    judged,
+    own_files,
+    paths,
+    unseen,
+    with_reads,
+)
 
 #: The child imports what the job imports, a few seconds; longer than this, the items are not worth a probe.
 SECONDS_MAX = 120.0
 #: Of what is sent. A data set that holds more in memory is read faster than it is proven.
 PAYLOAD_BYTES_MAX = 1 << 29
+#: The second child's clock is ahead: by another second, minute, hour and day. What is made of the time shows.
+_CLOCK_SHIFT = 100_000
+#: Sent by others, or for want of memory: they say nothing of the steps.
+_SIGNALS_OF_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGABRT)
+
 _CONTEXT = "prebake 2026 probe v1"
 #: Zero turns hashing's seed off; it is a seed like any other for the job, and not given to a child.
 _HASH_SEED_MAX = (1 << 32) - 1
@@ -91,17 +108,21 @@ def run(
     except Refused as error:
         return _unknown(error.reason, code=error.code)
     except Exception as error:
-        return _unknown(f"the probe failed: {type(error).__name__}: {error}")
+        # Of the machine, more likely than of the steps: too many files, no memory.
+        return _unknown(f"the probe failed: {type(error).__name__}: {error}")._replace(lasting=False)
 
 
 def _unknown(reason: str, cpu_seconds: float = 0.0, code: Code = Code.OPAQUE) -> Verdict:
     return Verdict(0, code, reason, {}, [], [], [], False, [], cpu_seconds)
 
 
-def _unheard(which: str, ended: Ended, cpu_seconds: float) -> Verdict:
+def _unheard(which: str, ended: Ended, busy_seconds: float, seconds: float, cpu_seconds: float) -> Verdict:
+    """Of a child that did not answer; the busier of the two was so for `busy_seconds`."""
     verdict = _unknown(f"the probe's {which} {ended.why}", cpu_seconds)
-    # What ran for most of its time is as slow anywhere.
-    return verdict._replace(lasting=ended.late and ended.cpu_seconds >= ended.seconds / 2)
+    if ended.late:
+        # What worked for most of its time is as slow anywhere; else it was starved.
+        return verdict._replace(lasting=busy_seconds >= seconds / 2)
+    return verdict._replace(lasting=ended.signal not in _SIGNALS_OF_OTHERS)
 
 
 def _run(
@@ -121,36 +142,47 @@ def _run(
     deadline = time.monotonic() + seconds
     # Side by side: the job waits for both. It does not run the steps itself: one may hold a generator or a
     # count of its own, which the job alone may move on.
+    stop, later = threading.Event(), None
     with ThreadPoolExecutor(1) as beside:
-        second = None
-        if expected is None:
-            backwards = _header(items[::-1], seconds) + objects
-            second = beside.submit(run_child, _command(), _environment(2), backwards, seconds)
-        ended, traced = _spawn(_header(items, seconds) + objects, seconds)
-    cpu_seconds, at_load = ended.cpu_seconds, set[str]()
-    if second:
-        cpu_seconds += second.result().cpu_seconds
-    if ended.report is None:
-        return _unheard("process", ended, cpu_seconds)
-    report: Report = json.loads(ended.report)
-    if "error" in report:
-        return _unknown(f"it cannot be sent to another process: {report['error']}", cpu_seconds)
-    if second:
-        report_again = second.result().report
-        if report_again is None:
-            return _unheard("second process", second.result(), cpu_seconds)
-        expected = _digests_of(json.loads(report_again), len(steps))
+        try:
+            if expected is None:
+                backwards = [_header(items[::-1], seconds, _CLOCK_SHIFT), objects]
+                later = beside.submit(run_child, _command(), _environment(2), backwards, seconds, stop)
+            ended, traced = _spawn([_header(items, seconds), objects], seconds)
+        except BaseException:
+            # The job is interrupted, and is not to wait.
+            stop.set()
+            raise
+        if ended.report is None:
+            stop.set()
+    second = later.result() if later is not None else None
+    busy = [each.cpu_seconds for each in (ended, second) if each is not None]
+    cpu_seconds, at_load = sum(busy), set[str]()
+    reports: list[Report] = []
+    for which, child in (("process", ended), ("second process", second)):
+        if child is None:
+            continue
+        if child.report is None:
+            return _unheard(which, child, max(busy), seconds, cpu_seconds)
+        reports.append(json.loads(child.report))
+        if "error" in reports[-1]:
+            why = reports[-1]["error"]
+            verdict = _unknown(f"it cannot be sent to another process: {why}", cpu_seconds)
+            return verdict._replace(lasting=not is_want(why))
+    report = reports[0]
+    if expected is None:
+        expected = _digests_of(reports[1], len(steps))
     expected = {i: expected[i] for i in items}
     left = deadline - time.monotonic()
     own = own_files(source, items)
     if traced.get("complete") and not own.keys() >= set(unseen(report, traced)) and left > 0:
         # Importing the job's packages may have done it: once more, without items.
-        ended, alone = _spawn(_header([], left) + objects, left)
+        ended, alone = _spawn([_header([], left), objects], left)
         cpu_seconds += ended.cpu_seconds
         at_load = set(paths(alone, "reads")) if ended.report is not None else at_load
     verdict = judged(report, expected, steps, in_place, vouched)
     verdict = with_reads(verdict, report, traced, at_load, own)
-    return verdict._replace(cpu_seconds=cpu_seconds)
+    return verdict._replace(cpu_seconds=cpu_seconds, lasting=not any(map(is_wanting, reports)))
 
 
 def _digests_of(report: Report, count: int) -> dict[int, list[bytes]]:
@@ -170,7 +202,7 @@ class _Bounded(io.BytesIO):
         return super().write(data)
 
 
-def _header(items: list[int], seconds: float) -> bytes:
+def _header(items: list[int], seconds: float, clock_shift: int = 0) -> bytes:
     """What the child must know before it can unpickle objects: where their modules are."""
     header = {
         "path": [entry for entry in sys.path if isinstance(entry, str)],
@@ -178,6 +210,7 @@ def _header(items: list[int], seconds: float) -> bytes:
         "safe_path": os.environ.get("PYTHONSAFEPATH"),
         "items": items,
         "seconds": seconds,
+        "clock_shift": clock_shift,
     }
     return pickle.dumps(header)
 
@@ -203,7 +236,7 @@ def _command() -> list[str]:
     return [sys.executable, *flags, "-m", "prebake._probe"]
 
 
-def _spawn(payload: bytes, seconds: float) -> tuple[Ended, Report]:
+def _spawn(payload: list[bytes], seconds: float) -> tuple[Ended, Report]:
     """Runs the child under the tracer if there is one; what it said and what the tracer said."""
     command = _command()
     tracer = _bin.path("prebake")

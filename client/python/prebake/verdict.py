@@ -39,7 +39,7 @@ def verdict(
         for items in _pairs(count):
             # Values are each their item's own, so that steps may work in place.
             found = run(load, steps, items, in_place=True, vouched=vouched)
-            if found.code is not Code.OPAQUE:
+            if found.code is not Code.OPAQUE or not found.lasting:
                 break
         if not found.lasting:
             raise _Passing(items, found)
@@ -52,8 +52,8 @@ def verdict(
     return Verdict.from_json(found), items
 
 
-class _Passing(Exception):
-    """A verdict that is not kept: the next job may find another."""
+class _Passing(BaseException):
+    """A verdict that is not kept: the next job may find another. No error of the user's."""
 
     def __init__(self, items: list[int], verdict: Verdict) -> None:
         super().__init__(verdict.reason)

@@ -219,7 +219,7 @@ class Tokenizer:
         self.bpe_ranks = dict(zip(merges, range(len(merges))))
         self.cache = {}
     def __call__(self, word):
-        return self.cache.setdefault(word, len(word))
+        return self.cache.setdefault(word, word + '</w>')
 """
 
 
