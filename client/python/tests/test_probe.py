@@ -3,7 +3,9 @@
 import json
 import os
 import random
+import resource
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -394,6 +396,73 @@ def test_a_verdict_that_was_never_heard_is_not_kept(tmp_path: Path) -> None:
     low_on_memory.touch()
     # That one is.
     assert verdict(known, identity, [step], (), 2)[0].code is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "lasting"),
+    [(signal.SIGKILL, False), (signal.SIGABRT, False), (signal.SIGSEGV, True), (None, False)],
+)
+def test_what_says_nothing_of_the_steps_is_not_kept(fault: signal.Signals | None, lasting: bool) -> None:
+    def step(x: int) -> int:
+        if fault is None:
+            raise MemoryError("no room")
+        os.kill(os.getpid(), fault)
+        return x
+
+    found = probe.run(identity, [step], [0, 1])
+    assert found.code is Code.OPAQUE and found.lasting is lasting, found
+
+
+def test_a_probe_that_cannot_begin_says_nothing_of_the_steps() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 1, hard))
+    try:
+        found = probe.run(identity, [lambda x: x], [0, 1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found.code is Code.OPAQUE and not found.lasting
+
+
+def test_a_job_that_is_interrupted_does_not_wait_for_its_probe(tmp_path: Path) -> None:
+    note = str(tmp_path / "pids")
+
+    def step(x: int) -> int:
+        with open(note, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(600)
+        return x
+
+    def interrupt() -> None:
+        while len(pids()) < 2:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def pids() -> list[int]:
+        return [int(line) for line in Path(note).read_text().split()] if os.path.exists(note) else []
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        probe.run(identity, [step], [0, 1])
+    thread.join()
+    deadline = time.monotonic() + 10
+    while any(_runs(pid) for pid in pids()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(_runs(pid) for pid in pids())
+
+
+@pytest.mark.parametrize("make", ["gzip.compress(bytes(9))", "zipped()"])
+def test_what_is_made_of_the_time_in_installed_code_does_not_reproduce(script: Run, make: str) -> None:
+    code = f"""
+import gzip, io, zipfile
+def zipped():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("a", b"a")
+    return out.getvalue()
+steps = [lambda i: {make}]
+"""
+    assert judged(script, code).code is Code.UNSTABLE
 
 
 def _runs(pid: int) -> bool:
