@@ -3,6 +3,7 @@
 #   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
 #   make test                          every test, Rust and Python
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
+#   make fuzz [FIRST=0 SEEDS=30]       random jobs that edit what they depend on, cached and uncached, compared
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
 #   make bench [DATA=...] [QUICK=1]    speed, CPU time and memory, against no cache and numpy.memmap
 #   make adoption [DATA=... AUDIO=... TEXT=...]   public training stacks with one line changed, compared; a table
@@ -13,7 +14,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases test test-rust test-python test-torch test-ops test-frameworks python lint clean
+.PHONY: demo adoption bench cases fuzz test test-rust test-python test-torch test-ops test-frameworks python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -63,6 +64,12 @@ CASES := client/python/tests/cases
 cases: python
 	$(BOUNDED) $(VENV)/bin/python $(CASES)/run.py --python '$(or $(PYTHON_CASES),$(CASES)/python.json)' \
 	    --graphs '$(or $(GRAPH_CASES),$(CASES)/graphs.json)'
+
+FIRST ?= 0
+SEEDS ?= 30
+
+fuzz: python
+	$(BOUNDED) $(VENV)/bin/python client/python/tests/fuzz/run.py --first $(FIRST) --seeds $(SEEDS)
 
 test: test-rust test-python cases test-torch test-ops
 

@@ -1,0 +1,3 @@
+"""What steps read through two modules: `settings.inner.VALUE`."""
+
+VALUE = 4
