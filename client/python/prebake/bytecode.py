@@ -20,6 +20,8 @@ SPELLING_FLAGS = 0x10 | 0x4000000
 #: Code objects whose analysis is kept: pipelines are described again at each epoch.
 CODES_MAX = 4096
 
+#: Instructions that do nothing of their own between others.
+_NOTHING = frozenset({"EXTENDED_ARG", "RESUME", "NOP", "CACHE"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _STORE_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
@@ -88,6 +90,23 @@ def references(code: CodeType) -> References:
         _scan(each, found)
         pending += [constant for constant in each.co_consts if inspect.iscode(constant)]
     return found
+
+
+def converses(code: CodeType) -> bool:
+    """Whether a generator's code takes what is sent to it, or returns a value: it is more than elements."""
+    instructions = [each for each in dis.get_instructions(code) if each.opname not in _NOTHING]
+    for place, each in enumerate(instructions):
+        before = instructions[place - 1] if place else each
+        if each.opname == "YIELD_VALUE":
+            following = instructions[place + 1].opname
+            # What it delegates to others it hands on to them.
+            if following != "POP_TOP" and not following.startswith("JUMP_BACKWARD"):
+                return True
+        elif each.opname in ("RETURN_VALUE", "RETURN_CONST"):
+            returned = each if each.opname == "RETURN_CONST" else before
+            if returned.opname not in ("LOAD_CONST", "RETURN_CONST") or returned.argval is not None:
+                return True
+    return False
 
 
 def _scan(code: CodeType, found: References) -> None:

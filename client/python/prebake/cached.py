@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from prebake import facts, graph, marks, remote, tripwire
 from prebake._job import native
 from prebake.again import Tripped
+from prebake.bytecode import converses
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
@@ -58,11 +59,11 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if native() is None:
             return function(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        fill = _fill(function, inputs, bound)
+        bound = _bound(signature, args, kwargs)
+        fill = None if bound is None else _fill(function, inputs, bound)
         if fill is None:
             return function(*args, **kwargs)
+        assert bound is not None, "it was filled"
         paths = [path for each in inputs for path in _paths(each, bound)]
         served(path for path in paths if not remote.is_object(path))
         try:
@@ -82,20 +83,33 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
 
 def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signature) -> Any:
     """A generator function whose elements are shared in turn."""
+    if converses(function.__code__):
+        why = f"{function.__qualname__} takes what is sent to it, or returns a value: it is called each time"
+        not_cached(Refused(Code.OPAQUE, why))
+        return function
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
         elements = None
         if native() is not None:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
+            bound = _bound(signature, args, kwargs)
             try:
-                elements = shared(_called(function, inputs, bound))
+                elements = None if bound is None else shared(_called(function, inputs, bound))
             except Refused as refused:
                 not_cached(refused)
         return function(*args, **kwargs) if elements is None else elements
 
     return call
+
+
+def _bound(signature: inspect.Signature, args: Any, kwargs: Any) -> inspect.BoundArguments | None:
+    """Arguments by parameter; None if they do not fit, of which the call itself tells in Python's words."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    return bound
 
 
 def _called(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Called:
@@ -135,12 +149,22 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         facts.tell_facts(items, 0, seen)
         return items
 
+    def unchanged(closely: bool) -> bool:
+        if not closely:
+            return True
+        if identify(dict(bound.arguments), f"{name} arguments").digest != arguments:
+            # By itself, or by another thread meanwhile.
+            not_cached(Refused(Code.MUTATES, f"{name}: its arguments change while it runs"))
+            return False
+        return identify(function, graph.called(function)) == known
+
     return Watched(
         open_items,
         lambda _: function(*bound.args, **bound.kwargs),
         1,
         declared=lambda _: paths,
         described=lambda: (known, since),
+        unchanged=unchanged,
         extensible=False,
         tolerance=lambda: marks.tolerance(function),
     )

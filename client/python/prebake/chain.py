@@ -11,6 +11,7 @@ file late in it, that is all but the tail. From there the stream runs, without t
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import json
 import os
@@ -25,7 +26,7 @@ from prebake.code import Identity
 from prebake.discovery import check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import LEASE_NS, Fill, nothing_ahead
+from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
 from prebake.judgement import Verdict
 from prebake.reads import Recorder
 from prebake.verdict import verdict
@@ -104,7 +105,8 @@ class Chain:
     def elements(self) -> Iterator[Any]:
         """All elements in turn: read, waited for, or made here."""
         try:
-            while not self._through:
+            # A hit is of what the stream was when its elements began, too.
+            while not self._through and self._unchanged(False):
                 found = self._next()
                 if self._through:
                     break
@@ -117,7 +119,9 @@ class Chain:
                 self._key = digest(CONTEXT, self._key + b"next")
                 # Before they are given: they are made, and never again for this run.
                 self._served += len(elements)
-                yield from elements
+                # One by one: what is sent to a generator does not concern a list.
+                for element in elements:  # noqa: UP028
+                    yield element
                 if ended:
                     return
             yield from self._rest()
@@ -130,7 +134,8 @@ class Chain:
         block, self._block = self._block, None
         if block is not None:
             self._served += len(block.elements)
-            yield from block.elements
+            for element in block.elements:  # noqa: UP028
+                yield element
             if block.error is not None:
                 raise block.error
             if block.ended:
@@ -155,7 +160,7 @@ class Chain:
             1,
             self._unchanged,
             # That is told in `_run`.
-            culprit=lambda i: None,
+            culprit=nobody,
             approve=lambda items, i: not self._through,
         )
         try:
@@ -336,7 +341,11 @@ class Chain:
 
     def _copied(self, value: Any) -> tuple[Any, int]:
         try:
-            layout, parts = values.encode(value)
+            try:
+                layout, parts = values.encode(value)
+            except Refused:
+                # What stands for one of its lists is a list again once it is copied.
+                layout, parts = values.encode(copy.deepcopy(value))
             raw = bytearray(b"".join(parts))
             return values.decode(layout, raw), len(raw)
         except Exception as error:

@@ -64,7 +64,10 @@ def _array(encoder: Encoder, value: Any) -> None:
     else:
         # Read where they lie: memory in the other order is told apart by the order above.
         flat = value if value.flags.c_contiguous else value.T
-        flat = flat if flat.flags.c_contiguous else numpy.ascontiguousarray(value)
+        if not flat.flags.c_contiguous:
+            # NumPy adds up in another order where there are gaps: the last bits differ.
+            encoder.member(".strides", value.strides)
+            flat = numpy.ascontiguousarray(value)
         encoder.emit("bytes", flat.reshape(-1).view(numpy.uint8))
 
 
@@ -78,6 +81,8 @@ def _tensor(encoder: Encoder, value: Any) -> None:
     encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
     encoder.member(".shape", tuple(value.shape))
     encoder.member(".order", _order(value.stride()))
+    if not value.permute(_order(value.stride())).is_contiguous():
+        encoder.member(".strides", tuple(value.stride()))
     flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     encoder.emit("bytes", flat.view(torch.uint8).numpy() if flat.numel() else b"")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from prebake import tripwire
+from prebake import packages, tripwire
 from prebake._job import native
 from prebake.again import Again
+from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, unseen
 from prebake.pipeline import Pipeline
 from prebake.reads import hidden
@@ -63,12 +65,23 @@ class Dataset(Transparent):
         """Several elements at once, as loaders ask for a batch."""
         if native() is None and self._pipeline.source.original is not None:
             return [self._wrapped[i] for i in indices]
+        if self._makes_batches():
+            return self._wrapped.__getitems__(indices)
         if any(map(self._is_odd, indices)):
             return [self[i] for i in indices]
         hidden("a data set")
         places = [self._place(i) for i in indices]
         following = places[-1] + 1 if places else 0
-        return self._untripped(lambda: self._elements(indices, places, following))
+        before = tripwire.state()
+        try:
+            return self._untripped(lambda: self._elements(indices, places, following))
+        except Exception:
+            # Elements after the one that failed were begun already. As without a cache it is raised by the
+            # first that fails, with the generators as they are then: a job may go on.
+            tripwire.restore(before)
+            if self._pipeline.source.original is not None:
+                return [self._wrapped[i] for i in indices]
+            return self._pipeline.uncached(places)
 
     def batches(self, order: Sequence[int] | None = None, size: int = BATCH_SIZE) -> Iterator[Any]:
         """Batches in an order (indices; by default all of them in turn); the last may be short.
@@ -149,6 +162,16 @@ class Dataset(Transparent):
         found = pipeline.gather(places, ahead, got=mine, validated=True)
         return _stacked(pipeline.element_list(places, found))
 
+    def _makes_batches(self) -> bool:
+        """Whether a class of the user's own makes batches otherwise than of items."""
+        dataset = getattr(self._pipeline.source, "dataset", None)
+        cls = type(dataset)
+        if not hasattr(cls, "__getitems__") or packages.owner(cls.__module__) is not None:
+            return False
+        why = f"{cls.__qualname__}.__getitems__ makes batches as a whole; without it, items would be shared"
+        not_cached(Refused(Code.DATASET, why))
+        return True
+
     def _is_odd(self, i: Any) -> bool:
         """Whether only the data set knows what it makes of an index: a slice, a negative number, or one
         past what it says its length is."""
@@ -177,6 +200,16 @@ class Dataset(Transparent):
         for subset in self._subsets:
             place = operator.index(subset.indices[place])
         return place + self._pipeline.source.count if place < 0 else place
+
+    def __copy__(self) -> Dataset:
+        """A copy of what is wrapped, wrapped alike."""
+        made, wrapped, subsets = self._pipeline, copy.copy(self._wrapped), self._subsets
+        source = made.source
+        if subsets:
+            subsets = [wrapped, *subsets[1:]]
+        elif wrapped is not None:
+            source = source.over(wrapped)
+        return Dataset(source, wrapped, subsets, made.split, copy.copy(made.reuse))
 
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.

@@ -50,6 +50,11 @@ def nothing_ahead(count: int) -> Sequence[int]:
     return ()
 
 
+def nobody(i: int) -> Any:
+    """For `culprit`: whoever draws meanwhile, it is not what makes item i, or that is told elsewhere."""
+    return None
+
+
 def unseen(order: Sequence[int], start: int, seen: bytearray) -> Ahead:
     """The items of an order that are not seen yet, from a place to its end and on from its beginning."""
 
@@ -442,6 +447,11 @@ class Fill:
             tripwire.restore(before)
             return None
         drawn = tripwire.moved(before)
+        if drawn is not None and self._culprit is not nobody and not tripwire.alone():
+            # By whom cannot be told without running it again, while the other goes on drawing.
+            if wanted:
+                mine[i] = value
+            return None
         if drawn is not None:
             culprit = self._culprit(i)
             if culprit is not None:

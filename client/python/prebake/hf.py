@@ -236,7 +236,7 @@ class _Sequence:
     def _made(self, chunk: _Chunk, features: Any) -> Any:
         import numpy
 
-        made = self.call.run(self._rows(chunk), chunk.start, features)
+        made = self.call.run(_held(self._rows(chunk)), chunk.start, features)
         if made._fingerprint != "chunk":
             raise _NotByChunk
         return numpy.frombuffer(_stream(made.data.table), numpy.uint8)
@@ -353,6 +353,18 @@ def _decodes(feature: Any) -> bool:
 
 def _format(ds: Any) -> Arguments:
     return {**ds.format, "columns": sorted(ds.format["columns"])}
+
+
+def _held(rows: Any) -> Any:
+    """Rows without the files they lie in, beside which `map` would look for what it made of them before."""
+    import datasets
+    from datasets.table import InMemoryTable
+
+    table = InMemoryTable(rows.with_format("arrow")[:])
+    made = datasets.Dataset(table, info=rows.info.copy(), split=rows.split, fingerprint=rows._fingerprint)
+    form = rows.format
+    made.set_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
+    return made
 
 
 def _dataset(ds: Any, tables: Iterator[Any], fingerprint: str) -> Any:

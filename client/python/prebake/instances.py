@@ -108,10 +108,14 @@ def _instance(encoder: Encoder, value: Any) -> None:
         del fields[_BPE_MEMO]
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
-        if name in encoder.ordered and type(field) in (set, frozenset) and hashes_vary(field):
-            raise encoder.refuse(
-                Code.UNSTABLE, f"takes the order of the set {name}, which is another in each process; sort it"
-            )
+        if name in encoder.ordered and type(field) in (set, frozenset):
+            if hashes_vary(field):
+                raise encoder.refuse(
+                    Code.UNSTABLE,
+                    f"takes the order of the set {name}, which is another in each process; sort it",
+                )
+            # Of numbers: it tells in which order they came.
+            encoder.member(f".{name} in order", list(field))
         encoder.member(f".{name}", field)
 
 

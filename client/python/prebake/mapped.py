@@ -6,6 +6,7 @@ Which files those are is declared (`inputs=fn(i)`), or found out by watching the
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import os
@@ -91,6 +92,13 @@ class DatasetSource:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self.refresh()
+
+    def over(self, dataset: Any) -> DatasetSource:
+        """The same of another data set of its kind."""
+        made = copy.copy(self)
+        made.dataset = dataset
+        made.refresh()
+        return made
 
     def shared(self) -> list[Any]:
         # Not the copy that is loaded from: what the user assigns, that would not see.

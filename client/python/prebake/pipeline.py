@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -23,6 +24,7 @@ from prebake.reads import Recorder
 from prebake.record import Record
 from prebake.reuse import Reuse
 from prebake.source import Source, Step
+from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier
 
@@ -193,15 +195,41 @@ class Pipeline:
             self.reuse.look(self.steps[self.cut :])
         if len(indices) < 2:
             return [self.element(i, got) for i in indices]
+        if len(set(indices)) < len(indices):
+            return self._with_twins(indices, got)
+        return self._in_turn(indices, got)
+
+    def _with_twins(self, indices: Sequence[int], got: dict[int, Any]) -> list[Any]:
+        """Elements of which some are the same item's: each has a value of its own, since steps and callers
+        may work in place. They are copied before any step runs."""
+        given, copies = set[int](), list[dict[int, Any]]()
+        for i in indices:
+            own = {}
+            if i in given and i in got:
+                with contextlib.suppress(Refused):
+                    own[i] = copied(got[i])
+            elif i in got:
+                own[i] = got[i]
+            given.add(i)
+            copies.append(own)
+        return self._in_turn(indices, *copies)
+
+    def _in_turn(self, indices: Sequence[int], *got: dict[int, Any]) -> list[Any]:
+        """Elements in turn, each from what was gathered for it, or for all."""
+        values = got if len(got) == len(indices) else got * len(indices)
         before = tripwire.state()
         try:
-            return [self.element(i, got) for i in indices]
+            return [self.element(i, each) for i, each in zip(indices, values, strict=True)]
         except Again as reason:
             # Steps in the job drew for the elements before.
             tripwire.restore(before)
             if isinstance(reason, Tripped):
                 reason.before = before
             raise
+
+    def uncached(self, indices: Sequence[int]) -> list[Any]:
+        """Elements as without a cache: each made to its end before the next."""
+        return [self.source.finish(i, self.source.load(i), self.steps) for i in indices]
 
     def renew_for(self, indices: Sequence[int]) -> bool:
         """As `renew`, closely where an epoch begins: what was edited in place between two is seen."""
@@ -249,7 +277,8 @@ class Pipeline:
             self._loading_draws, what = True, "loading an item"
         else:
             self._drew.append(tripped.culprit)
-            what = graph.step_name(self.steps.index(tripped.culprit) + 1, tripped.culprit)
+            at = next(n for n, step in enumerate(self.steps, 1) if step is tripped.culprit)
+            what = graph.step_name(at, tripped.culprit)
         not_cached(Refused(Code.RANDOM, f"{what} draws from {tripped.generator}: it runs in the job"))
 
     def _culprit(self, i: int) -> Any:

@@ -23,7 +23,7 @@ from prebake import graph, marks, snapshot
 from prebake.code import Identity, identify
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
-from prebake.fill import Fill, nothing_ahead
+from prebake.fill import Fill, nobody, nothing_ahead
 from prebake.source import Step
 
 try:
@@ -161,7 +161,7 @@ class Reuse:
             lambda job: self._open_items(job, operator),
             self._make,
             self._count,
-            culprit=lambda i: None,
+            culprit=nobody,
             approve=self._approve,
         )
 

@@ -6,6 +6,7 @@ its items are known natively: by file, or by number with the files that are read
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -82,6 +83,9 @@ class Source(Protocol):
 
     def join(self) -> None:
         """Leaves the transform of a data set in its place from now on."""
+
+    def over(self, dataset: Any) -> Source:
+        """The same of another data set of its kind; only of those that have one."""
 
 
 class FileSource:
@@ -180,6 +184,13 @@ class FolderSource(FileSource):
         whole = not self._added and hasattr(type(dataset), "__getitem__")
         self.original = dataset if whole else None
         self._targets = [target for _, target in samples]
+
+    def over(self, dataset: Any) -> FolderSource:
+        """The same of another data set of its kind."""
+        made = copy.copy(self)
+        made.dataset = dataset
+        made.refresh()
+        return made
 
     def shared(self) -> list[Any]:
         return [self.dataset]

@@ -48,6 +48,9 @@ class IterableDataset(Transparent):
     def __reduce__(self) -> Any:
         return type(self), (self._wrapped, self._stream.inputs)
 
+    def __copy__(self) -> Any:
+        return type(self)(copy.copy(self._wrapped), self._stream.inputs)
+
 
 class SizedIterableDataset(IterableDataset):
     """One that says how many elements it has."""

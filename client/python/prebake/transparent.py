@@ -35,6 +35,18 @@ class Transparent:
             return
         setattr(wrapped, name, value)
 
+    def __delattr__(self, name: str) -> None:
+        wrapped = _wrapped(self)
+        if wrapped is None or name in type(self)._own:
+            object.__delattr__(self, name)
+            return
+        delattr(wrapped, name)
+
+    def __add__(self, other: Any) -> Any:
+        # As torch's data sets are put together: of the wrappers, so that both go on being shared.
+        add = getattr(type(_wrapped(self)), "__add__", None)
+        return NotImplemented if add is None else add(self, other)
+
 
 def _wrapped(wrapper: Transparent) -> Any:
     """What is wrapped; None before that is known."""

@@ -16,6 +16,7 @@ import functools
 import random
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ _TWISTER_BYTES = 2500
 _CACHE_BYTES = 16
 #: Another thread would have to draw during each of so many runs in a row to be taken for what is run.
 TRIES = 4
+#: Threads that draw nothing: progress bars', and those that hand on what others made.
+_SILENT_CLASSES = frozenset({"TMonitor"})
+_SILENT_TARGETS = ("QueueFeederThread", "(_pin_memory_loop)")
 #: What every object begins with: its reference count, which changes, and its type.
 _HEADER = object.__basicsize__
 
@@ -230,8 +234,21 @@ def moved(token: Token) -> str | None:
     return None
 
 
+def alone() -> bool:
+    """Whether no other thread of the job can have drawn."""
+    here = threading.current_thread()
+    return all(each is here or _is_silent(each) for each in threading.enumerate())
+
+
+def _is_silent(thread: threading.Thread) -> bool:
+    return type(thread).__qualname__ in _SILENT_CLASSES or thread.name.endswith(_SILENT_TARGETS)
+
+
 def restore(token: Token) -> None:
-    """Puts the generators back. One whose package was imported since stays as it is."""
+    """Puts the generators back, unless another thread may have drawn too: it would draw the same again. One
+    whose package was imported since stays as it is."""
+    if not alone():
+        return
     for known, was, then in zip(_KNOWN, token.generators, token.states, strict=True):
         if was is not None and known.state(was) != then:
             known.restore(was, then)

@@ -68,6 +68,12 @@ def decode(layout: str, view: Any) -> Any:
     return _decoder(layout)(view)
 
 
+def copied(value: Any) -> Any:
+    """An equal value that shares nothing with it. Raises `Refused` if it cannot be an element."""
+    layout, parts = encode(value)
+    return decode(layout, bytearray(b"".join(parts)))
+
+
 def decode_batch(view: Any, layout: str, count: int) -> Any:
     """Elements side by side as one array; None if they are not lone C-ordered arrays, or if stacking them
     would change their type (NumPy makes byte orders native, for one)."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from prebake import graph
 from prebake.code import Identity
 from prebake.errors import Code
-from prebake.fill import Fill, nothing_ahead
+from prebake.fill import Fill, nobody, nothing_ahead
 from prebake.judgement import Verdict
 from prebake.probe import run
 from prebake.record import Record
@@ -85,7 +85,9 @@ def _once(what: str, known: Sequence[Identity], find: Callable[[int], Result]) -
         digest = hashlib.blake2b(b"".join(each.digest for each in known), digest_size=32).digest()
         return job.plan(described).call(what, digest, [])
 
-    found: Result = Fill(open_items, find, 1).many([0], nothing_ahead)[0]
+    # Whatever draws meanwhile is no step: those run in other processes.
+    fill = Fill(open_items, find, 1, culprit=nobody)
+    found: Result = fill.many([0], nothing_ahead)[0]
     return found
 
 

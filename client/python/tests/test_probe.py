@@ -415,7 +415,9 @@ def test_what_says_nothing_of_the_steps_is_not_kept(fault: signal.Signals | None
 
 def test_a_probe_that_cannot_begin_says_nothing_of_the_steps() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 1, hard))
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))
     try:
         found = probe.run(identity, [lambda x: x], [0, 1])
     finally:

@@ -149,6 +149,13 @@ def test_what_comes_out_is_what_datasets_makes_and_is_made_once(jobs: Node, call
     assert not first["said"] and not second["said"]
 
 
+def test_rows_that_lie_in_files_are_made_once(jobs: Node, tmp_path: Path) -> None:
+    call: dict[str, Any] = {"function": "lengths", "map": {"batched": True}}
+    first, second = (jobs.run(**call, from_disk=str(tmp_path / name)) for name in ("first", "second"))
+    assert seen(first) == seen(second) == seen(jobs.run(off=True, **call))
+    assert first["made"] > 0 and second["made"] == 0 and "not cached" not in first["said"]
+
+
 def test_how_the_work_is_done_is_no_part_of_it(jobs: Node, tmp_path: Path) -> None:
     first = jobs.run(function="one")
     again = jobs.run(function="one", map={"num_proc": 2, "desc": "rows"}, from_disk=str(tmp_path / "saved"))

@@ -1,0 +1,263 @@
+"""What callers may do with a wrapped data set or a cached function, they may as without."""
+
+import copy
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prebake
+
+COUNT = 8
+#: Of a cached function: long enough to be drawn beside, and short.
+LOOPS = 300_000
+#: A caught error is one of this item's.
+BAD = 5
+
+pytestmark = [
+    pytest.mark.usefixtures("connected"),
+    pytest.mark.filterwarnings("ignore::prebake.PrebakeWarning"),
+]
+
+
+def load(path: str) -> np.ndarray:
+    return np.array([float(len(path)) + float(os.path.basename(path)[:3])] * 3)
+
+
+def shaken(x: np.ndarray) -> np.ndarray:
+    x += np.random.rand()
+    return x
+
+
+def doubled(x: np.ndarray) -> np.ndarray:
+    return x * 2
+
+
+def tripled(x: np.ndarray) -> np.ndarray:
+    return x * 3
+
+
+class Files:
+    def __init__(self, files: list[str], transform: Callable[[Any], Any]) -> None:
+        self.files = files[:COUNT]
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.transform(load(self.files[i]))
+
+    def __add__(self, other: Any) -> list[Any]:
+        return [self, other]
+
+
+class Broken(Files):
+    def __getitem__(self, i: int) -> Any:
+        if i == BAD:
+            raise ValueError("broken")
+        return super().__getitem__(i)
+
+
+class Batched(Files):
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[i] + 100 * len(indices) for i in indices]
+
+
+def batch(dataset: Any, indices: list[int]) -> Any:
+    """As a loader takes it; None if it raises, which the job goes on after."""
+    try:
+        many = getattr(dataset, "__getitems__", None)
+        found = many(indices) if many is not None else [dataset[i] for i in indices]
+        return [x.tolist() for x in found]
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("kind", [Files, Broken, Batched])
+def test_batches_are_what_they_are_without(texts: list[str], kind: type[Files]) -> None:
+    """Items that occur twice, steps that work in place, errors that are caught: values and generators."""
+    batches = [[3, 3, 4, 3], [0, BAD, 6], [6, 7, 7], [BAD], [1, 2]]
+    seen = []
+    for dataset in (kind(texts, shaken), *(prebake.wrap(kind(texts, shaken)) for _ in range(2))):
+        np.random.seed(1)
+        seen.append([[batch(dataset, each) for each in batches], np.random.rand()])
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_each_element_is_its_own(texts: list[str]) -> None:
+    dataset = prebake.wrap(Files(texts, doubled))
+    for _ in range(2):
+        first, second = dataset.__getitems__([3, 3])
+        first += 1
+        assert (first - second).tolist() == [1.0] * 3
+
+
+def test_a_copy_is_of_what_is_wrapped(texts: list[str]) -> None:
+    dataset = prebake.wrap(Files(texts, doubled))
+    other = copy.copy(dataset)
+    other.transform, other.files = tripled, other.files[4:]
+    assert (len(dataset), len(other)) == (COUNT, COUNT - 4)
+    for each, plain in ((dataset, Files(texts, doubled)), (other, Files(texts[4:], tripled))):
+        assert [x.tolist() for x in each.__getitems__(range(4))] == [plain[i].tolist() for i in range(4)]
+    assert other.stats()["computed"] == 4
+
+
+def test_what_it_is_added_to_has_the_wrapper(texts: list[str]) -> None:
+    dataset, other = prebake.wrap(Files(texts, doubled)), Files(texts, tripled)
+    both = dataset + other
+    assert both[0] is dataset and both[1] is other
+
+
+def test_an_attribute_can_be_deleted(texts: list[str]) -> None:
+    dataset = prebake.wrap(Files(texts, doubled))
+    dataset.extra = 1
+    del dataset.extra
+    assert not hasattr(dataset, "extra")
+
+
+@prebake.cached
+def slow(n: int) -> int:
+    total = 0
+    for i in range(LOOPS):
+        total += i * n
+    return total
+
+
+class Slow:
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, i: int) -> int:
+        total = 0
+        for k in range(LOOPS):
+            total += k * i
+        if i == BAD:
+            raise ValueError("broken")
+        return total
+
+
+@pytest.mark.parametrize("kind", ["function", "dataset"])
+def test_another_thread_draws_what_it_would(kind: str) -> None:
+    dataset, ended, drawn = prebake.wrap(Slow()), threading.Event(), []
+
+    def work() -> None:
+        try:
+            for i in range(BAD):
+                assert (slow(i) if kind == "function" else dataset[i]) == Slow()[i]
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=work)
+    random.seed(1)
+    thread.start()
+    while not ended.is_set():
+        drawn.append(random.random())
+    thread.join()
+    expected = random.Random(1)
+    assert drawn == [expected.random() for _ in drawn]
+
+
+@prebake.cached
+def appended(items: list[int], value: int) -> int:
+    items.append(value)
+    return len(items)
+
+
+def test_a_function_that_changes_its_arguments_is_called_each_time() -> None:
+    for _ in range(2):
+        items = [1]
+        assert appended(items, 5) == 2 and items == [1, 5]
+
+
+@prebake.cached
+def summed(x: np.ndarray, refill: Callable[[], None]) -> float:
+    refill()
+    return float(x.sum())
+
+
+class Refill:
+    """Refills a buffer, once; to whoever looks it holds nothing."""
+
+    left: list[np.ndarray] = []  # noqa: RUF012
+
+    def __call__(self) -> None:
+        while self.left:
+            self.left.pop()[0] = 100.0
+
+    def __prebake_token__(self) -> str:
+        return "refill"
+
+
+def test_what_was_made_of_a_buffer_refilled_meanwhile_is_not_stored() -> None:
+    buffer = np.ones(4)
+    Refill.left.append(buffer)
+    assert summed(buffer, Refill()) == 103.0
+    assert summed(np.ones(4), Refill()) == 4.0
+
+
+@pytest.mark.parametrize("layout", ["reversed", "gaps"])
+def test_an_array_with_gaps_is_another(layout: str) -> None:
+    plain = np.arange(12.0).reshape(3, 4)
+    if layout == "reversed":
+        other = np.ascontiguousarray(plain[:, ::-1])[:, ::-1]
+    else:
+        other = np.empty((3, 8))[:, ::2]
+        other[...] = plain
+    assert np.array_equal(plain, other)
+    assert prebake.fingerprint(plain) != prebake.fingerprint(other)
+    assert prebake.fingerprint(plain) == prebake.fingerprint(plain.copy())
+
+
+@prebake.cached
+def totals(items: list[int]) -> Iterator[int]:
+    total = 0
+    for each in items:
+        total += each
+        yield total
+    return total  # noqa: B901
+
+
+@prebake.cached
+def halves(items: list[int]) -> Iterator[float]:
+    for each in items:
+        yield each / 2
+
+
+def test_a_generator_is_one() -> None:
+    def outer() -> Iterator[Any]:
+        yield (yield from totals([1, 2, 3]))
+
+    for _ in range(2):
+        assert list(outer()) == [1, 3, 6, 6]
+        sent = halves([1, 2, 3])
+        assert (next(sent), sent.send(7)) == (0.5, 1.0)
+        items = [1, 2]
+        later = halves(items)
+        items.append(4)
+        assert list(later) == [0.5, 1.0, 2.0]
+
+
+class Named:
+    """Yields one of its own lists at its end."""
+
+    def __init__(self) -> None:
+        self.names = ["a", "b"]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from range(20)
+        yield {"names": self.names}
+
+
+def test_a_stream_yields_its_own_lists_as_they_are() -> None:
+    stream = prebake.wrap(Named())
+    for _ in range(2):
+        last = list(stream)[-1]
+        assert last == {"names": ["a", "b"]} and type(last["names"]) is list
+    other = copy.copy(stream)
+    other.names = ["c"]
+    assert list(other)[-1] == {"names": ["c"]} and list(stream)[-1] == {"names": ["a", "b"]}
