@@ -149,10 +149,35 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         facts.tell_facts(items, 0, seen)
         return items
 
+    def digests() -> dict[str, bytes]:
+        return {each: identify(value, f"{name} {each}").digest for each, value in bound.arguments.items()}
+
+    def given() -> bytes:
+        return identify(dict(bound.arguments), f"{name} arguments").digest
+
+    #: Of the arguments, before it ran: none if they were others already. And which of them it returned.
+    held: dict[str, bytes] | None = None
+    returned: set[str] = set()
+
+    def compute(_: int) -> Any:
+        nonlocal held
+        held = digests() if given() == arguments else {}
+        value = function(*bound.args, **bound.kwargs)
+        returned.clear()
+        returned.update(each for each, argument in bound.arguments.items() if argument is value)
+        return value
+
     def unchanged(closely: bool) -> bool:
         if not closely:
             return True
-        if identify(dict(bound.arguments), f"{name} arguments").digest != arguments:
+        now = digests()
+        # One that is changed and returned is the value: `batch["x"] = ...; return batch`.
+        if held is None:
+            changed = given() != arguments
+        else:
+            others = now.keys() - returned
+            changed = held.keys() != now.keys() or any(now[each] != held[each] for each in others)
+        if changed:
             # By itself, or by another thread meanwhile.
             not_cached(Refused(Code.MUTATES, f"{name}: its arguments change while it runs"))
             return False
@@ -160,7 +185,7 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
 
     return Watched(
         open_items,
-        lambda _: function(*bound.args, **bound.kwargs),
+        compute,
         1,
         declared=lambda _: paths,
         described=lambda: (known, since),
