@@ -83,8 +83,11 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
 
 def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signature) -> Any:
     """A generator function whose elements are shared in turn."""
-    if converses(function.__code__):
-        why = f"{function.__qualname__} takes what is sent to it, or returns a value: it is called each time"
+    plain = function
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+    if converses(plain.__code__):
+        why = f"{plain.__qualname__} takes what is sent to it, or returns a value: it is called each time"
         not_cached(Refused(Code.OPAQUE, why))
         return function
 

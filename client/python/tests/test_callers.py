@@ -1,6 +1,7 @@
 """What callers may do with a wrapped data set or a cached function, they may as without."""
 
 import copy
+import functools
 import os
 import random
 import threading
@@ -231,6 +232,16 @@ def test_a_generator_is_one() -> None:
         later = halves(items)
         items.append(4)
         assert list(later) == [0.5, 1.0, 2.0]
+
+
+def parts(items: list[int], by: int) -> Iterator[float]:
+    for each in items:
+        yield each / by
+
+
+def test_a_generator_with_some_of_its_arguments_is_one() -> None:
+    quarters = prebake.cached(functools.partial(parts, by=4))
+    assert [list(quarters([1, 2])) for _ in range(2)] == [[0.25, 0.5]] * 2
 
 
 class Named:
