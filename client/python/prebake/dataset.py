@@ -72,16 +72,13 @@ class Dataset(Transparent):
         hidden("a data set")
         places = [self._place(i) for i in indices]
         following = places[-1] + 1 if places else 0
-        before = tripwire.state()
-        try:
-            return self._untripped(lambda: self._elements(indices, places, following))
-        except Exception:
-            # Elements after the one that failed were begun already. As without a cache it is raised by the
-            # first that fails, with the generators as they are then: a job may go on.
-            tripwire.restore(before)
+
+        def plain() -> list[Any]:
             if self._pipeline.source.original is not None:
                 return [self._wrapped[i] for i in indices]
             return self._pipeline.uncached(places)
+
+        return self._untripped(lambda: self._elements(indices, places, following), plain)
 
     def batches(self, order: Sequence[int] | None = None, size: int = BATCH_SIZE) -> Iterator[Any]:
         """Batches in an order (indices; by default all of them in turn); the last may be short.
@@ -113,8 +110,8 @@ class Dataset(Transparent):
         self._pipeline.begin()
         self._pipeline.validate()
 
-    def _untripped(self, make: Callable[[], Result]) -> Result:
-        """What `make` makes, once the pipeline is cut as it has to be."""
+    def _untripped(self, make: Callable[[], Result], plain: Callable[[], Result] | None = None) -> Result:
+        """What `make` makes, once the pipeline is cut as it has to be; if it fails, what `plain` does."""
         before = tripwire.state()
         while True:
             try:
@@ -123,6 +120,13 @@ class Dataset(Transparent):
                 # All of it is made anew, so that random steps draw what they drew for it before.
                 tripwire.restore(before)
                 self._pipeline.again(reason)
+            except Exception:
+                if plain is None:
+                    raise
+                # Elements after the one that failed were begun already. As without a cache it is raised by
+                # the first that fails, with the generators as they are then: a job may go on.
+                tripwire.restore(before)
+                return plain()
 
     def _elements(self, indices: Sequence[int], places: Sequence[int], following: int) -> list[Any]:
         pipeline = self._pipeline
