@@ -240,8 +240,8 @@ class Fill:
                         # What else was served is in doubt as well.
                         return {**given, i: other.value}
                 found = self._read(i, validated) if i not in got else None
-                if found is not None:
-                    got[i] = values.decode(found[1], found[0])
+                if found is not None and not self._decoded(i, found, got):
+                    alone[i] = "a cached value cannot be read here"
             missing = [i for i in dict.fromkeys(indices) if i not in got and i not in alone]
             if not missing or attempt == READS_MAX or self.items() is None:
                 break
@@ -368,8 +368,17 @@ class Fill:
                 self._guarded(items.release, leased[0])
             element = self._guarded(items.get, i, validated=True)
             if element is not None:
-                found[i] = values.decode(element[1], element[0])
+                self._decoded(i, element, found)
         return found
+
+    def _decoded(self, i: int, element: tuple[Any, str], into: dict[int, Any]) -> bool:
+        """Whether an element could be made a value: the class that it is of may be another one here."""
+        try:
+            into[i] = values.decode(element[1], element[0])
+        except Exception as error:
+            not_cached(error)
+            return False
+        return True
 
     def _leases(self) -> int:
         if not self.cost_ns:

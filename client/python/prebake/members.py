@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _abc
 import abc
+import dataclasses
+import enum
 import inspect
 import types
 from typing import Any
@@ -51,7 +53,9 @@ def encode(encoder: Encoder, cls: type) -> None:
         patches.write(encoder, cls)
         return
     encoder.number(cls)
-    encoder.text("class", qualname)
+    # An instance that is a value is found by its class's name (`named`).
+    is_value = dataclasses.is_dataclass(cls) or issubclass(cls, (enum.Enum, tuple))
+    encoder.text("class", qualname, *([module] if is_value and module not in packages.SCRIPTS else []))
     encoder.member(".__class__", type(cls))
     encoder.member(".__bases__", cls.__bases__)
     try:

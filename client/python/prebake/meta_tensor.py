@@ -1,14 +1,13 @@
-"""MONAI's tensors, which know where in space their numbers are: what they hold besides, and its enums."""
+"""MONAI's tensors, which know where in space their numbers are: what they hold besides."""
 
 from __future__ import annotations
 
-import enum as enums
 import sys
 from typing import Any
 
 from prebake.errors import Code, Refused
 
-_MODULE, _ENUMS = "monai.data.meta_tensor", "monai.utils.enums"
+_MODULE = "monai.data.meta_tensor"
 #: What such a tensor holds. Those of other fields (later versions) are not known.
 _FIELDS = frozenset({"_meta", "_applied_operations", "_pending_operations", "_is_batch", "_spatial_ndim"})
 
@@ -35,19 +34,3 @@ def made(tensor: Any, fields: dict[str, Any]) -> Any:
     vars(value).clear()
     vars(value).update(fields)
     return value
-
-
-def is_enum(value: Any) -> bool:
-    """Whether a value is one of MONAI's names: those are keys and values of what its tensors hold."""
-    return (
-        isinstance(value, enums.Enum)
-        and type(value).__module__ == _ENUMS
-        and getattr(sys.modules[_ENUMS], type(value).__name__, None) is type(value)
-    )
-
-
-def enum(of: str, name: str) -> Any:
-    """The member of a class of names."""
-    import monai.utils.enums
-
-    return getattr(monai.utils.enums, of)[name]

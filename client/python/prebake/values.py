@@ -7,6 +7,8 @@ NumPy, PyTorch and Pillow are known without importing them: whoever holds one ha
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import functools
 import json
 import math
@@ -15,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from prebake import lazy_image, meta_tensor
+from prebake import lazy_image, meta_tensor, named, objects, tables
 from prebake.errors import Code, Refused
 
 #: Leaves start on multiples of this: a cache line, and what Arrow asks of buffers.
@@ -197,8 +199,14 @@ class _Writer:
         if torch is not None and kind is meta_tensor.cls():
             plain = self._tensor(value.as_tensor(), torch)
             return {"kind": "meta tensor", "of": plain, "held": self.node(meta_tensor.held(value), depth + 1)}
-        if meta_tensor.is_enum(value):
-            return {"kind": "enum", "class": kind.__name__, "name": value.name}
+        if isinstance(value, enum.Enum):
+            return _member(value)
+        if objects.is_named_tuple(value):
+            return {"kind": "named tuple", "class": named.reference(kind), "of": self._members(value, depth)}
+        if dataclasses.is_dataclass(kind):
+            return self._object(value, depth)
+        if tables.is_one(value):
+            return self._table(value)
         if image is not None and kind is image.Image:
             return self._image(value, depth)
         if lazy_image.is_one(value):
@@ -206,6 +214,27 @@ class _Writer:
         raise Refused(
             Code.VALUE, f"a value of type {kind.__module__}.{kind.__qualname__} cannot be stored exactly"
         )
+
+    def _members(self, of: Any, depth: int) -> list[Node]:
+        return [self.node(member, depth + 1) for member in of]
+
+    def _object(self, value: Any, depth: int) -> Node:
+        self._once(value)
+        held, slots = objects.fields(value)
+        return {
+            "kind": "object",
+            "class": named.reference(type(value)),
+            "fields": [*held],
+            "slots": [*slots],
+            "of": self._members([*held.values(), *slots.values()], depth),
+        }
+
+    def _table(self, table: Any) -> Node:
+        stream, buffers, versions = tables.pickled(table)
+        sizes = [len(stream), *(buffer.nbytes for buffer in buffers)]
+        for part, size in zip([stream, *buffers], sizes, strict=True):
+            self.leaf(part, size)
+        return {"kind": "table", "sizes": sizes, "versions": versions}
 
     def _array(self, array: Any) -> Node:
         node: Node = {"kind": "ndarray", "dtype": _descr(array.dtype), "shape": list(array.shape)}
@@ -322,7 +351,7 @@ def _write_str(writer: _Writer, value: str, depth: int) -> Node:
 
 
 def _write_sequence(writer: _Writer, value: Any, depth: int) -> Node:
-    return {"kind": type(value).__name__, "of": [writer.node(member, depth + 1) for member in value]}
+    return {"kind": type(value).__name__, "of": writer._members(value, depth)}
 
 
 def _write_dict(writer: _Writer, value: dict[Any, Any], depth: int) -> Node:
@@ -336,15 +365,22 @@ def _write_key(key: Any) -> Any:
     """A dictionary's key as JSON, which has strings, numbers, truth and null of its own."""
     if type(key) in (str, int, bool, type(None)):
         return key
-    if meta_tensor.is_enum(key):
-        return [type(key).__name__, key.name]
+    if isinstance(key, enum.Enum):
+        return _member(key)
     raise Refused(
         Code.VALUE, f"a dictionary with a key of type {type(key).__qualname__} cannot be stored; use strings"
     )
 
 
 def _read_key(key: Any) -> Any:
-    return meta_tensor.enum(*key) if type(key) is list else key
+    return named.member(key["class"], key["name"]) if type(key) is dict else key
+
+
+def _member(value: enum.Enum) -> Node:
+    """A member of an enumeration; some flags are of several and have no name."""
+    if type(value).__members__.get(value.name) is not value:
+        raise Refused(Code.VALUE, f"{value!r} is no member of its class by name, and cannot be stored")
+    return {"kind": "enum", "class": named.reference(type(value)), "name": value.name}
 
 
 _WRITERS: dict[type, Callable[[_Writer, Any, int], Node]] = {
@@ -390,20 +426,50 @@ class _Reading:
             plain, held = self.reader(node["of"]), self.reader(node["held"])
             return lambda view: meta_tensor.made(plain(view), held(view))
         if kind == "enum":
-            return lambda view: meta_tensor.enum(node["class"], node["name"])
+            return lambda view: named.member(node["class"], node["name"])
+        if kind == "named tuple":
+            parts = self._members(node)
+            return lambda view: tuple.__new__(named.found(node["class"]), [read(view) for read in parts])
+        if kind == "object":
+            return self._object(node)
+        if kind == "table":
+            return self._table(node)
         if kind == "lazy image":
             file, name, pixels = (self.reader(node[part]) for part in ("file", "name", "pixels"))
             return lambda view: lazy_image.made(file(view), name(view), pixels(view))
         if kind in ("tuple", "list"):
-            members = [self.reader(member) for member in node["of"]]
+            members = self._members(node)
             make = tuple if kind == "tuple" else list
             return lambda view: make([read(view) for read in members])
         if kind == "dict":
-            pairs = [(_read_key(key), self.reader(member)) for key, member in node["of"]]
-            return lambda view: {key: read(view) for key, read in pairs}
+            pairs = [(key, self.reader(member)) for key, member in node["of"]]
+            return lambda view: {_read_key(key): read(view) for key, read in pairs}
         if kind == "none":
             return lambda view: None
         return self._scalar(node)
+
+    def _members(self, node: Node) -> list[Reader]:
+        return [self.reader(member) for member in node["of"]]
+
+    def _object(self, node: Node) -> Reader:
+        members, held, slots = self._members(node), node["fields"], node["slots"]
+
+        def read(view: Any) -> Any:
+            parts = [member(view) for member in members]
+            return objects.made(named.found(node["class"]), held, slots, parts)
+
+        return read
+
+    def _table(self, node: Node) -> Reader:
+        sizes = node["sizes"]
+        starts = [self._leaf(size) for size in sizes]
+
+        def read(view: Any) -> Any:
+            whole = memoryview(view)
+            stream, *buffers = [whole[at : at + size] for at, size in zip(starts, sizes, strict=True)]
+            return tables.unpickled(stream, buffers, node["versions"])
+
+        return read
 
     def _scalar(self, node: Node) -> Reader:
         kind = node["kind"]

@@ -6,6 +6,7 @@ computed again is the job's own work under the same guard as a fill, and its val
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from prebake import _job, tripwire, values
+from prebake import _job, objects, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.errors import Refused, warn_once
 
@@ -198,6 +199,8 @@ def _apart(a: Any, b: Any) -> float:
         return max((_apart(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
     if isinstance(a, dict):
         return max((_apart(a[key], b[key]) for key in a), default=0.0)
+    if dataclasses.is_dataclass(a):
+        return max(_apart(x, y) for x, y in zip(objects.fields(a), objects.fields(b), strict=True))
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         if not a.is_floating_point():

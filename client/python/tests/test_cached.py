@@ -215,3 +215,48 @@ count(0, "words.txt")
     assert call("1, 'words.txt'", function)[:2] == ("b", 2)
     write(tmp_path / "words.txt", "c d")
     assert call("1, 'words.txt'", function)[:2] == ("d", 2)
+
+
+OBJECTS = """
+import collections, dataclasses, enum, sys
+import numpy as np, pandas as pd, polars as pl, prebake, pyarrow as pa
+
+class Kind(enum.Enum):
+    A = 1
+
+Pair = collections.namedtuple("Pair", "a b")
+
+@dataclasses.dataclass
+class Sample:
+    pixels: np.ndarray
+    kind: Kind
+
+MAKE = {
+    "sample": lambda n: Sample(np.arange(n), Kind.A),
+    "pair": lambda n: Pair(n, [Kind.A]),
+    "pandas": lambda n: pd.DataFrame({"n": range(n), "s": [f"row {i}" for i in range(n)]}),
+    "polars": lambda n: pl.DataFrame({"n": range(n), "s": [f"row {i}" for i in range(n)]}),
+    "arrow": lambda n: pa.table({"n": range(n), "s": [f"row {i}" for i in range(n)]}),
+}
+
+@prebake.cached
+def make(name, n):
+    sys.stderr.write("called\\n")
+    return MAKE[name](n)
+
+def show(name, n):
+    value = make(name, n)
+    assert type(value) is type(MAKE[name](n))
+    return value
+
+class count:
+    def __init__(self, name): self.text = repr(show(name, 7))
+    def __str__(self): return self.text
+"""
+
+
+@pytest.mark.parametrize("name", ["sample", "pair", "pandas", "polars", "arrow"])
+def test_objects_and_tables_are_served(call: Call, name: str) -> None:
+    first = call(repr(name), OBJECTS)
+    assert first[1:] == (1, "")
+    assert call(repr(name), OBJECTS) == (first[0], 0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 import json
@@ -526,6 +527,12 @@ def test_a_cached_function_is_verified_and_quarantined(
     assert len(status(daemon)["quarantined"]) == 1
 
 
+@dataclasses.dataclass
+class Vector:
+    numbers: Any
+    label: int
+
+
 def test_differences_are_told_apart() -> None:
     def apart(a: Any, b: Any, tolerance: float | None = None) -> str | None:
         return verify.difference(values.encode(a), values.encode(b), tolerance)
@@ -539,6 +546,8 @@ def test_differences_are_told_apart() -> None:
     assert apart(near, off, 1e-7) is not None
     assert apart({"a": [near, 1]}, {"a": [off, 1]}, 1e-5) is None
     assert apart({"a": [near, 1]}, {"a": [off, 2]}, 1e-5) is not None
+    assert apart(Vector(near, 1), Vector(off, 1), 1e-5) is None
+    assert apart(Vector(near, 1), Vector(off, 2), 1e-5) is not None
     assert apart("ab", "ac", 0.5) is not None
     assert apart(np.arange(3), np.arange(3) + 1, 0.9) is not None
     assert apart(nan, nan * 1.0, 1e-5) is None

@@ -1,0 +1,208 @@
+"""Tables of pandas, Polars and PyArrow as values: they come back exactly, in their pieces, or are refused."""
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from test_values import round_trip
+
+from prebake import Refused, tables, values
+
+
+def frame(rows: int = 20) -> pd.DataFrame:
+    """Columns of many kinds."""
+    count = np.arange(rows)
+    cells = [1, "x", None, 2.5, b"y", datetime.date(2020, 1, 2), (3, "z"), [4, 5], {"k": 6}, np.arange(3)]
+    made = pd.DataFrame(
+        {
+            "int": count,
+            "float": count / 3,
+            "text": [f"row {i}" for i in count],
+            "object": pd.Series([cells[i] if i < len(cells) else i for i in range(rows)], dtype=object),
+            "kind": pd.Categorical([("a", "b")[i % 2] for i in count]),
+            "when": pd.date_range("2020-01-01", periods=rows, tz="Europe/Paris"),
+            "maybe": pd.array([i if i % 3 else None for i in range(rows)], dtype="Int64"),
+        }
+    )
+    made.attrs["from"] = "here"
+    return made
+
+
+PANDAS = {
+    "frame": frame,
+    "indexed": lambda: frame().set_index(["text", "int"]),
+    "one type": lambda: frame()[["int", "float"]].copy(),
+    "dates": lambda: pd.Series([1, 2], pd.date_range("2020", periods=2, freq="MS"), name="named"),
+    "arrow": lambda: frame().drop(columns=["object", "kind"]).convert_dtypes(dtype_backend="pyarrow"),
+    "index": lambda: pd.Index(["a", "b"], name="i"),
+    "time": lambda: pd.Timestamp("2020-01-01 03:04", tz="UTC"),
+    "empty": pd.DataFrame,
+}
+
+
+@pytest.mark.parametrize("make", PANDAS.values(), ids=PANDAS)
+def test_pandas(make: Any) -> None:
+    value = make()
+    back = round_trip(value)
+    assert type(back) is type(value)
+    if isinstance(value, pd.DataFrame):
+        pd.testing.assert_frame_equal(back, value, check_freq=True, check_flags=True)
+        assert back.attrs == value.attrs
+        assert [type(cell) for name in value for cell in back[name]] == [
+            type(cell) for name in value for cell in value[name]
+        ]
+    elif isinstance(value, pd.Series):
+        pd.testing.assert_series_equal(back, value, check_freq=True)
+    else:
+        assert (
+            value.equals(back) and back.name == value.name if isinstance(value, pd.Index) else back == value
+        )
+
+
+def test_the_memory_of_columns_is_laid_out_as_it_was() -> None:
+    """Or the sum of all might differ in its last bit."""
+    some = pd.DataFrame(np.random.rand(1000, 3))[[0, 2]]
+    back = round_trip(some)
+    (block,), (other,) = (each._mgr.blocks for each in (some, back))
+    assert not block.values.flags.c_contiguous and block.values.strides == other.values.strides
+    assert back.to_numpy().sum() == some.to_numpy().sum()
+    back.iloc[3, 1] = 5.0
+    assert back.iloc[3, 1] == 5.0
+
+
+def test_a_table_can_be_written_to() -> None:
+    back = round_trip(frame())
+    back.loc[3, "float"] = 7.0
+    assert back["float"].iloc[3] == 7.0
+
+
+POLARS = {
+    "frame": lambda: pl.DataFrame(
+        {"i": [1, None], "s": ["x", None], "l": [[1], []], "d": [{"a": 1}, {"a": 2}]}
+    ),
+    "series": lambda: pl.Series("s", [0.1, float("nan"), None]),
+    "kind": lambda: pl.Series("k", ["u", "v", "u"]).cast(pl.Categorical),
+    "empty": pl.DataFrame,
+    "pieces": lambda: pl.concat([pl.DataFrame({"x": np.arange(5) / i, "s": ["a"] * 5}) for i in (1, 3, 7)]),
+    "one in pieces": lambda: pl.concat([pl.DataFrame({"x": [0.1]})] * 2, rechunk=False).hstack(
+        [pl.Series("y", [1, 2])]
+    ),
+    "sorted pieces": lambda: pl.concat([pl.Series([1, 2]), pl.Series([3])], rechunk=False).set_sorted(),
+}
+
+
+@pytest.mark.parametrize("make", POLARS.values(), ids=POLARS)
+def test_polars(make: Any) -> None:
+    value = make()
+    back = round_trip(value)
+    assert type(back) is type(value) and back.equals(value, null_equal=True)
+    if isinstance(value, pl.DataFrame):
+        assert back.schema == value.schema and back.n_chunks("all") == value.n_chunks("all")
+    else:
+        assert (back.name, back.dtype, back.flags) == (value.name, value.dtype, value.flags)
+        assert back.chunk_lengths() == value.chunk_lengths()
+
+
+def arrow() -> pa.Table:
+    made = pa.table({"i": [1, None, 3], "s": ["x", "y", None], "l": [[1], None, [2, 3]]})
+    return made.replace_schema_metadata({"from": "here"})
+
+
+ARROW = {
+    "table": arrow,
+    "pieces": lambda: pa.concat_tables([arrow(), arrow()]),
+    "empty pieces": lambda: pa.table({"x": pa.chunked_array([[1.5], [], [2.5]])}),
+    "batch": lambda: arrow().to_batches()[0],
+    "column": lambda: arrow()["l"],
+    "array": lambda: pa.array([0.5, None]),
+    "kinds": lambda: pa.array(["a", "b", "a"]).dictionary_encode(),
+    "part": lambda: arrow().slice(1, 1),
+    "no rows": lambda: arrow().slice(0, 0),
+}
+
+
+@pytest.mark.parametrize("make", ARROW.values(), ids=ARROW)
+def test_arrow(make: Any) -> None:
+    value = make()
+    back = round_trip(value)
+    assert type(back) is type(value)
+    assert back.equals(value, **({"check_metadata": True} if hasattr(value, "schema") else {}))
+    pieces = [column for column in getattr(value, "columns", [value]) if hasattr(column, "chunks")]
+    for column, other in zip(pieces, getattr(back, "columns", [back]), strict=False):
+        assert list(map(len, column.chunks)) == list(map(len, other.chunks))
+
+
+@pytest.mark.parametrize("make", [frame, *POLARS.values(), arrow])
+def test_equal_tables_are_equal_bytes(make: Any) -> None:
+    """Or two runs that make the same would be taken for different ones."""
+
+    def encoded() -> tuple[str, bytes]:
+        layout, parts = values.encode(make())
+        return layout, b"".join(map(bytes, parts))
+
+    assert encoded() == encoded()
+
+
+def test_texts_that_are_one_object_are_as_equal_ones() -> None:
+    text, other = "some text", " ".join(["some", "text"])
+    a, b = (pd.Series([text, each], dtype=object) for each in (text, other))
+    assert [bytes(part) for part in values.encode(a).parts] == [
+        bytes(part) for part in values.encode(b).parts
+    ]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        pa.table({"x": np.arange(1_000_000), "s": ["long text"] * 1_000_000}),
+        pd.DataFrame({"s": pd.Series(["long text"] * 1_000_000)}),
+        pl.DataFrame({"x": np.arange(1_000_000), "s": ["long text"] * 1_000_000}),
+    ],
+)
+def test_a_part_is_stored_without_the_rest(whole: Any) -> None:
+    part = whole[10:20]
+    assert sum(map(len, values.encode(part).parts)) < 10_000
+
+
+SHARED = [1]
+REFUSED = {
+    "gaps": (lambda: pd.DataFrame(np.random.rand(90, 9)).iloc[::9], "gaps"),
+    "backwards": (lambda: pd.DataFrame(np.random.rand(10, 3)).iloc[::-1], "gaps"),
+    "numbers in pieces": (
+        lambda: pd.concat([pd.Series([0.5], dtype="float64[pyarrow]")] * 2),
+        "pieces",
+    ),
+    "one list twice": (lambda: pd.Series([SHARED, SHARED]), "twice"),
+    "a class": (lambda: pd.Series([pytest.Item]), "NodeMeta"),
+    "an instance": (lambda: pd.Series([pytest.approx(1)]), "Approx"),
+    "a plan to read": (lambda: pd.Series([pl.LazyFrame({"a": [1]})], dtype=object), "LazyFrame"),
+    "a set": (lambda: pd.Series([{1, 2}]), "set"),
+    "by itself": (lambda: pl.LazyFrame({"a": [1]}), "LazyFrame"),
+    "objects": (lambda: pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}), "Object"),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_would_not_come_back_is_refused(make: Any, why: str) -> None:
+    with pytest.raises(Refused, match=why) as refused:
+        values.encode(make())
+    assert refused.value.code == "R39"
+
+
+def test_one_that_extends_a_table_is_refused() -> None:
+    class Frame(pd.DataFrame):
+        pass
+
+    with pytest.raises(Refused):
+        values.encode(Frame({"a": [1]}))
+
+
+def test_another_version_does_not_read_it() -> None:
+    stream, buffers, versions = tables.pickled(pa.table({"a": [1]}))
+    assert versions.keys() == {"pyarrow"}
+    with pytest.raises(Refused, match="cannot be read"):
+        tables.unpickled(stream, buffers, {"pyarrow": "1.0"})
