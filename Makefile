@@ -110,7 +110,7 @@ $(TORCH_VENV)/.requirements:
 # The tests that need torch, which skip themselves without it.
 test-torch: python $(TORCH_VENV)/.requirements
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
-	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) -m torch client/python/tests
+	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) $(SIDE_BY_SIDE) -m torch client/python/tests
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
@@ -123,7 +123,7 @@ $2/.requirements:
 	touch $$@
 test-framework-$1: python $2/.requirements
 	$2/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $$(WHEELS)/*.whl
-	$$(BOUNDED) $$(AROUND_$1) $2/bin/python $$(PYTEST) $$(FRAMEWORKS_DIR)/$1
+	$$(BOUNDED) $$(AROUND_$1) $2/bin/python $$(PYTEST) $$(SIDE_BY_SIDE) $$(FRAMEWORKS_DIR)/$1
 endef
 $(foreach each,$(FRAMEWORKS),$(eval $(call framework-rules,$(each),$(call framework-venv,$(each)))))
 
@@ -165,7 +165,7 @@ lint: $(VENV)/.requirements
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cd client/python; for task in check 'format --check'; do \
 	    $(CURDIR)/$(VENV)/bin/ruff $$task --config pyproject.toml . $(CURDIR)/ops; done
-	cargo deny --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
+	cargo deny --version >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny
 	cargo fetch --locked
 	cargo deny --offline check --hide-inclusion-graph -A unused-wrapper bans licenses sources
 

@@ -31,6 +31,10 @@ class Dataset(Transparent):
 
     _own = Transparent._own | {"_pipeline", "_subsets"}
 
+    def __new__(cls, source: Source, wrapped: Any = None, *_: Any) -> Dataset:
+        made: Dataset = cls.bare(wrapped)
+        return made
+
     def __init__(
         self,
         source: Source,

@@ -29,6 +29,10 @@ class IterableDataset(Transparent):
 
     _own = Transparent._own | {"_stream", "_alone"}
 
+    def __new__(cls, wrapped: Any, inputs: Sequence[str] = ()) -> IterableDataset:
+        made: IterableDataset = cls.bare(wrapped)
+        return made
+
     def __init__(self, wrapped: Any, inputs: Sequence[str] = ()) -> None:
         self._stream = _Iterated(wrapped, inputs)
         #: Whether it was found that it cannot be shared.
@@ -46,25 +50,10 @@ class IterableDataset(Transparent):
         self._alone = True
 
     def __reduce__(self) -> Any:
-        return type(self), (self._wrapped, self._stream.inputs)
+        return IterableDataset, (self._wrapped, self._stream.inputs)
 
     def __copy__(self) -> Any:
-        return type(self)(copy.copy(self._wrapped), self._stream.inputs)
-
-
-class SizedIterableDataset(IterableDataset):
-    """One that says how many elements it has."""
-
-    __slots__ = ()
-
-    def __len__(self) -> int:
-        return len(self._wrapped)
-
-
-def wrapped(dataset: Any, inputs: Sequence[str] = ()) -> IterableDataset:
-    """The wrapper of a data set that is iterated, and reads these files beside those that it is seen to."""
-    kind = SizedIterableDataset if hasattr(type(dataset), "__len__") else IterableDataset
-    return kind(dataset, inputs)
+        return IterableDataset(copy.copy(self._wrapped), self._stream.inputs)
 
 
 def is_stream(dataset: Any) -> bool:

@@ -13,7 +13,7 @@ from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_styl
 from prebake.marks import Split
 from prebake.reuse import Reuse
 from prebake.source import FileSource, FolderSource, Source, Step, paths
-from prebake.stream import IterableDataset, SizedIterableDataset, is_stream, wrapped
+from prebake.stream import IterableDataset, is_stream
 
 
 def wrap(
@@ -93,7 +93,7 @@ def _parted(transforms: Any) -> tuple[list[Step] | None, int | None]:
 
 
 def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
-    if type(dataset) in (Dataset, IterableDataset, SizedIterableDataset) and steps is None:
+    if issubclass(type(dataset), (Dataset, IterableDataset)) and steps is None:
         return dataset
     if isinstance(dataset, (list, tuple)) and steps:
         return _of_files(dataset, steps, how)
@@ -137,7 +137,7 @@ def _of_stream(dataset: Any, steps: Any, how: _How) -> Any:
     given = [how.inputs] if isinstance(how.inputs, (str, os.PathLike)) else how.inputs or ()
     if callable(given) or not all(isinstance(each, (str, os.PathLike)) for each in given):
         raise Refused(Code.DATASET, f"a {name} is iterated: its inputs are the paths of the files it reads")
-    return wrapped(dataset, [os.fspath(each) for each in given])
+    return IterableDataset(dataset, [os.fspath(each) for each in given])
 
 
 def _is_folder(dataset: Any) -> bool:

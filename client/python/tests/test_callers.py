@@ -263,3 +263,52 @@ def test_a_stream_yields_its_own_lists_as_they_are() -> None:
     other = copy.copy(stream)
     other.names = ["c"]
     assert list(other)[-1] == {"names": ["c"]} and list(stream)[-1] == {"names": ["a", "b"]}
+
+
+class Odd(Files):
+    """Does more than data sets do."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.files
+
+    def __call__(self, i: int) -> str:
+        return self.files[i]
+
+    def __enter__(self) -> "Odd":
+        self.entered = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.entered = False
+
+    def __iadd__(self, path: str) -> "Odd":
+        self.files.append(path)
+        return self
+
+    def __repr__(self) -> str:
+        return f"Odd({len(self)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Odd) and self.files == other.files
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_operators_and_statements_are_those_of_the_class(texts: list[str]) -> None:
+    plain, ds = Odd(texts, doubled), prebake.wrap(Odd(texts, doubled))
+    assert list(ds) == list(plain) and texts[0] in ds and "other" not in ds
+    assert ds(2) == texts[2] and repr(ds) == f"Odd({COUNT})" and ds == plain and plain == ds
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ds)
+    with ds as entered:
+        assert entered is ds and ds.entered
+    wrapped = ds
+    ds += texts[-1]
+    assert ds is wrapped and len(ds) == COUNT + 1 and not ds.entered
+    assert np.array_equal(copy.deepcopy(ds)[3], plain[3]) and copy.copy(ds)(1) == texts[1]
+    assert list(prebake.wrap(Files(texts, doubled)))[3].tolist() == plain[3].tolist()
+    with pytest.raises(TypeError, match="not callable"):
+        prebake.wrap(Files(texts, doubled))(1)
