@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake import Refused, fingerprint, values
+from prebake import Refused, fingerprint, values, writer
 
 
 def round_trip(value: Any) -> Any:
@@ -130,13 +130,13 @@ def test_leaves_are_aligned() -> None:
     value = {"a": b"x", "b": np.arange(5.0), "c": (np.arange(3), "y", np.arange(7, dtype=np.int16))}
     layout, parts = values.encode(value)
     memory = np.zeros(4096, np.uint8)
-    start = -memory.ctypes.data % values.ALIGNMENT
+    start = -memory.ctypes.data % writer.ALIGNMENT
     element = b"".join(bytes(memoryview(part).cast("B")) for part in parts)
     view = memory[start : start + len(element)]
     view[:] = np.frombuffer(element, np.uint8)
     decoded = values.decode(layout, view)
     for array in (decoded["b"], decoded["c"][0], decoded["c"][2]):
-        assert array.ctypes.data % values.ALIGNMENT == 0
+        assert array.ctypes.data % writer.ALIGNMENT == 0
 
 
 def test_elements_side_by_side_are_one_array() -> None:

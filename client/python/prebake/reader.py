@@ -1,0 +1,147 @@
+"""How the leaves of a layout become a value again."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from prebake import dtypes, lazy_image, meta_tensor, named, objects, tables, tv_tensors
+from prebake.writer import ALIGNMENT, IMAGE_BYTES, Node
+
+Reader = Callable[[Any], Any]
+
+
+class Reading:
+    """Turns a layout into a function from an element's memory to its value; offsets follow from it."""
+
+    def __init__(self) -> None:
+        self._at = 0
+
+    def _leaf(self, length: int) -> int:
+        start = self._at + -self._at % ALIGNMENT
+        self._at = start + length
+        return start
+
+    def reader(self, node: Node) -> Reader:
+        kind = node["kind"]
+        if kind in ("ndarray", "scalar"):
+            return self._array(node)
+        if kind == "tensor":
+            return self._tensor(node)
+        if kind == "image":
+            return self._image(node)
+        if kind == "meta tensor":
+            plain, held = self.reader(node["of"]), self.reader(node["held"])
+            return lambda view: meta_tensor.made(plain(view), held(view))
+        if kind == "enum":
+            return lambda view: named.member(node["class"], node["name"])
+        if kind == "named tuple":
+            parts = self._members(node)
+            return lambda view: tuple.__new__(named.found(node["class"]), [read(view) for read in parts])
+        if kind == "object":
+            return self._object(node)
+        if kind == "table":
+            return self._table(node)
+        if kind == "lazy image":
+            file, name, pixels = (self.reader(node[part]) for part in ("file", "name", "pixels"))
+            return lambda view: lazy_image.made(file(view), name(view), pixels(view))
+        if kind in ("tuple", "list"):
+            members = self._members(node)
+            make = tuple if kind == "tuple" else list
+            return lambda view: make([read(view) for read in members])
+        if kind == "dict":
+            pairs = [(key, self.reader(member)) for key, member in node["of"]]
+            return lambda view: {_read_key(key): read(view) for key, read in pairs}
+        if kind == "none":
+            return lambda view: None
+        return self._scalar(node)
+
+    def _members(self, node: Node) -> list[Reader]:
+        return [self.reader(member) for member in node["of"]]
+
+    def _object(self, node: Node) -> Reader:
+        members, held, slots = self._members(node), node["fields"], node["slots"]
+
+        def read(view: Any) -> Any:
+            parts = [member(view) for member in members]
+            return objects.made(named.found(node["class"]), held, slots, parts)
+
+        return read
+
+    def _table(self, node: Node) -> Reader:
+        sizes = node["sizes"]
+        starts = [self._leaf(size) for size in sizes]
+
+        def read(view: Any) -> Any:
+            whole = memoryview(view)
+            stream, *buffers = [whole[at : at + size] for at, size in zip(starts, sizes, strict=True)]
+            return tables.unpickled(stream, buffers, node["versions"])
+
+        return read
+
+    def _scalar(self, node: Node) -> Reader:
+        kind = node["kind"]
+        length = node.get("len", {"bool": 1}.get(kind, 8))
+        start = self._leaf(length)
+        end = start + length
+        form = {"bool": "<?", "float": "<d", "int": "<q"}.get(kind)
+        if form is not None and "len" not in node:
+            return lambda view: struct.unpack_from(form, view, start)[0]
+        if kind == "int":
+            return lambda view: int.from_bytes(memoryview(view)[start:end], "little", signed=True)
+        if kind == "str":
+            return lambda view: str(memoryview(view)[start:end], "utf-8", "surrogatepass")
+        return lambda view: bytes(memoryview(view)[start:end])
+
+    def _array(self, node: Node) -> Reader:
+        from numpy import argsort, ndarray
+
+        dtype = dtypes.dtype_of(node["dtype"])
+        shape = tuple(node.get("shape", ()))
+        start = self._leaf(dtype.itemsize * math.prod(shape))
+        if node["kind"] == "scalar":
+            return lambda view: ndarray((), dtype, view, start)[()]
+        if "axes" in node:
+            axes = node["axes"]
+            stored, back = tuple(shape[axis] for axis in axes), argsort(axes)
+            return lambda view: ndarray(stored, dtype, view, start).transpose(back)
+        return lambda view: ndarray(shape, dtype, view, start)
+
+    def _tensor(self, node: Node) -> Reader:
+        import torch
+
+        dtype, shape = getattr(torch, node["dtype"]), tuple(node["shape"])
+        count = math.prod(shape)
+        start = self._leaf(dtype.itemsize * count)
+        strides, finish = node.get("strides"), tv_tensors.reader(node)
+
+        def read(view: Any) -> Any:
+            if not count:
+                tensor = torch.empty(shape, dtype=dtype)
+                return finish(tensor.as_strided(shape, strides) if strides is not None else tensor)
+            tensor = torch.frombuffer(view, dtype=dtype, count=count, offset=start)
+            return finish(tensor.reshape(shape) if strides is None else tensor.as_strided(shape, strides))
+
+        return read
+
+    def _image(self, node: Node) -> Reader:
+        from PIL import Image
+
+        mode, size = node["mode"], tuple(node["size"])
+        length = (size[0] + 7) // 8 * size[1] if mode == "1" else IMAGE_BYTES[mode] * size[0] * size[1]
+        start = self._leaf(length)
+        end = start + length
+        info = self.reader(node["info"])
+
+        def read(view: Any) -> Any:
+            image = Image.frombytes(mode, size, bytes(memoryview(view)[start:end]))
+            image.info = info(view)
+            return image
+
+        return read
+
+
+def _read_key(key: Any) -> Any:
+    return named.member(key["class"], key["name"]) if type(key) is dict else key
