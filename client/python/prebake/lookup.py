@@ -79,8 +79,9 @@ def dotted_of(value: Any) -> str:
             return f"sys.{name}"
     if not callable(value):
         return ""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str):
+    names = (getattr(value, each, None) for each in ("__qualname__", "__name__"))
+    name = next((each for each in names if isinstance(each, str)), None)
+    if not name:
         return ""
     for home in _SILENT:
         space = sys.modules.get(home)

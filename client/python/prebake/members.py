@@ -35,6 +35,9 @@ CLASS_SKIPPED = frozenset(
         "__annotate__",
         "__annotate_func__",
         "__annotations_cache__",
+        # An enumeration keeps which values were asked for.
+        "_value2member_map_",
+        "_unhashable_values_",
         "__dataclass_params__",
         # Pickling leaves it behind.
         "__slotnames__",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import array
+import itertools
 import math
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from prebake import dtypes, lazy_image, meta_tensor, named, objects, tables, tv_tensors
-from prebake.writer import ALIGNMENT, IMAGE_BYTES, Node
+from prebake.writer import ALIGNMENT, IMAGE_BYTES, LENGTHS, TEXTS, Node
 
 Reader = Callable[[Any], Any]
 
@@ -18,6 +21,8 @@ class Reading:
 
     def __init__(self) -> None:
         self._at = 0
+        #: The tables of the value that this thread is reading.
+        self._now = threading.local()
 
     def _leaf(self, length: int) -> int:
         start = self._at + -self._at % ALIGNMENT
@@ -43,10 +48,14 @@ class Reading:
         if kind == "object":
             return self._object(node)
         if kind == "table":
-            return self._table(node)
+            return lambda view: self._now.tables[node["at"]]
+        if kind == "with tables":
+            return self._with_tables(node)
         if kind == "lazy image":
             file, name, pixels = (self.reader(node[part]) for part in ("file", "name", "pixels"))
             return lambda view: lazy_image.made(file(view), name(view), pixels(view))
+        if "packed" in node:
+            return self._packed(node)
         if kind in ("tuple", "list"):
             members = self._members(node)
             make = tuple if kind == "tuple" else list
@@ -58,26 +67,48 @@ class Reading:
             return lambda view: None
         return self._scalar(node)
 
+    def _packed(self, node: Node) -> Reader:
+        texts, count = node["packed"] == TEXTS, node["len"]
+        form = LENGTHS if texts else node["packed"]
+        start = self._leaf(count * array.array(form).itemsize)
+        end = self._at
+        at = self._leaf(node["bytes"]) if texts else 0
+        make = tuple if node["kind"] == "tuple" else list
+
+        def read(view: Any) -> Any:
+            numbers = array.array(form, bytes(memoryview(view)[start:end]))
+            if not texts:
+                return make(numbers)
+            joined, ends = bytes(memoryview(view)[at : at + node["bytes"]]), itertools.accumulate(numbers)
+            pairs = itertools.pairwise(itertools.chain((0,), ends))
+            return make([str(joined[a:b], "utf-8", "surrogatepass") for a, b in pairs])
+
+        return read
+
     def _members(self, node: Node) -> list[Reader]:
         return [self.reader(member) for member in node["of"]]
 
     def _object(self, node: Node) -> Reader:
-        members, held, slots = self._members(node), node["fields"], node["slots"]
+        members, names, slots = self._members(node), node["names"], node["slots"]
 
         def read(view: Any) -> Any:
             parts = [member(view) for member in members]
-            return objects.made(named.found(node["class"]), held, slots, parts)
+            return objects.made(named.found(node["class"]), names, slots, parts)
 
         return read
 
-    def _table(self, node: Node) -> Reader:
-        sizes = node["sizes"]
+    def _with_tables(self, node: Node) -> Reader:
+        inner, sizes = self.reader(node["of"]), node["sizes"]
         starts = [self._leaf(size) for size in sizes]
 
         def read(view: Any) -> Any:
             whole = memoryview(view)
             stream, *buffers = [whole[at : at + size] for at, size in zip(starts, sizes, strict=True)]
-            return tables.unpickled(stream, buffers, node["versions"])
+            self._now.tables = tables.unpickled(stream, buffers, node["versions"])
+            try:
+                return inner(view)
+            finally:
+                del self._now.tables
 
         return read
 

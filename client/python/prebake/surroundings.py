@@ -4,17 +4,26 @@ process.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
 
+
+def _cpus() -> str:
+    """As many threads as Polars will start."""
+    return os.environ.get("POLARS_MAX_THREADS") or str(len(os.sched_getaffinity(0)))
+
+
 #: Flags of a process that change what installed code yields: distribution, module, attributes, value if
 #: unloaded.
 FLAGS: tuple[tuple[str, str, str, Any], ...] = (
     ("pillow", "PIL.ImageFile", "LOAD_TRUNCATED_IMAGES", False),
     ("torch", "torch", "get_default_dtype", "torch.float32"),
+    # Its tables come in so many pieces, on which the last bit of a sum depends.
+    ("polars", "polars", "thread_pool_size", _cpus),
 )
 #: Words in the names of variables that hold secrets.
 SECRETS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")

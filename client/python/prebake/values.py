@@ -34,9 +34,7 @@ def encode(value: Any) -> Encoded:
     if numpy is not None and type(value) is numpy.ndarray and value.flags.c_contiguous:
         return Encoded(_array_layout(value.dtype, value.shape), [dtypes.bytes_of(value)])
     writer = Writer()
-    node = writer.node(value, 0)
-    writer.refuse_shared()
-    return Encoded(_text(node), writer.parts)
+    return Encoded(_text(writer.whole(value)), writer.parts)
 
 
 def decode(layout: str, view: Any) -> Any:

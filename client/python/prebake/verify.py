@@ -195,12 +195,16 @@ def _bytes(element: values.Encoded) -> bytes:
 def _apart(a: Any, b: Any) -> float:
     """How far apart the numbers in two values of one layout are, as a share of the largest of their array;
     infinity if they differ in anything else."""
-    if isinstance(a, (list, tuple)):
+    if isinstance(a, tuple):
+        a, b = list(tuple.__iter__(a)), list(tuple.__iter__(b))
+    if isinstance(a, list):
         return max((_apart(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
     if isinstance(a, dict):
         return max((_apart(a[key], b[key]) for key in a), default=0.0)
     if dataclasses.is_dataclass(a):
-        return max(_apart(x, y) for x, y in zip(objects.fields(a), objects.fields(b), strict=True))
+        return max(
+            _apart(dict(x), dict(y)) for x, y in zip(objects.fields(a), objects.fields(b), strict=True)
+        )
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         if not a.is_floating_point():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import enum
 import struct
@@ -16,6 +17,13 @@ from prebake.errors import Code, Refused
 ALIGNMENT = 64
 #: Containers inside containers. A sample is a few levels deep; the bound ends values that contain themselves.
 DEPTH_MAX = 32
+#: Parts of a value, each some microseconds: a tuple of twice the same, and so on, doubles with each level.
+NODES_MAX = 1 << 18
+#: So many members of one type are one leaf: tokens, words, coordinates.
+PACKED_MIN = 4
+#: Of `array`, and one for texts: their lengths, and all of them joined.
+LENGTHS, TEXTS = "q", "texts"
+_FORMS = {int: "q", float: "d", str: TEXTS}
 _TENSOR_DTYPES = frozenset(
     {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"}
 )
@@ -35,8 +43,10 @@ class Writer:
         #: Where arrays and tensors lie: address and bytes. All have no gaps.
         self._memory: list[tuple[int, int]] = []
         self._mutable: set[int] = set()
+        self._tables: list[Any] = []
+        self._nodes = 0
 
-    def refuse_shared(self) -> None:
+    def _refuse_shared(self) -> None:
         """Parts of a value that are one memory would come back as two."""
         end = 0
         for start, length in sorted(self._memory):
@@ -65,6 +75,11 @@ class Writer:
     def node(self, value: Any, depth: int) -> Node:
         if depth > DEPTH_MAX:
             raise Refused(Code.TOO_LARGE, f"a value of more than {DEPTH_MAX} levels cannot be stored")
+        self._nodes += 1
+        if self._nodes > NODES_MAX:
+            raise Refused(
+                Code.TOO_LARGE, f"a value of more than {NODES_MAX} parts cannot be stored; use arrays"
+            )
         kind = type(value)
         if kind is list or kind is dict:
             self._once(value)
@@ -92,7 +107,8 @@ class Writer:
         if isinstance(value, enum.Enum):
             return _member(value)
         if objects.is_named_tuple(value):
-            return {"kind": "named tuple", "class": named.reference(kind), "of": self.members(value, depth)}
+            of = self.members(tuple.__iter__(value), depth)
+            return {"kind": "named tuple", "class": named.reference(kind), "of": of}
         if dataclasses.is_dataclass(kind):
             return self._object(value, depth)
         if tables.is_one(value):
@@ -114,17 +130,27 @@ class Writer:
         return {
             "kind": "object",
             "class": named.reference(type(value)),
-            "fields": [*held],
+            "names": [*held],
             "slots": [*slots],
             "of": self.members([*held.values(), *slots.values()], depth),
         }
 
     def _table(self, table: Any) -> Node:
-        stream, buffers, versions = tables.pickled(table)
-        sizes = [len(stream), *(buffer.nbytes for buffer in buffers)]
-        for part, size in zip([stream, *buffers], sizes, strict=True):
-            self.leaf(part, size)
-        return {"kind": "table", "sizes": sizes, "versions": versions}
+        self._tables.append(table)
+        return {"kind": "table", "at": len(self._tables) - 1}
+
+    def whole(self, value: Any) -> Node:
+        """The layout of a value. What its tables hold comes last."""
+        node = self.node(value, 0)
+        if self._tables:
+            stream, buffers, versions, memory = tables.pickled(self._tables, self._mutable)
+            sizes = [len(stream), *(buffer.nbytes for buffer in buffers)]
+            for part, size in zip([stream, *buffers], sizes, strict=True):
+                self.leaf(part, size)
+            self._memory += memory
+            node = {"kind": "with tables", "of": node, "sizes": sizes, "versions": versions}
+        self._refuse_shared()
+        return node
 
     def _array(self, array: Any) -> Node:
         node: Node = {"kind": "ndarray", "dtype": dtypes.described(array.dtype), "shape": list(array.shape)}
@@ -219,7 +245,28 @@ def _write_str(writer: Writer, value: str, depth: int) -> Node:
 
 
 def _write_sequence(writer: Writer, value: Any, depth: int) -> Node:
-    return {"kind": type(value).__name__, "of": writer.members(value, depth)}
+    kind = type(value).__name__
+    form = _one_form(value) if len(value) >= PACKED_MIN else None
+    if form is None:
+        return {"kind": kind, "of": writer.members(value, depth)}
+    if form == TEXTS:
+        texts = [text.encode("utf-8", "surrogatepass") for text in value]
+        lengths, joined = array.array(LENGTHS, map(len, texts)), b"".join(texts)
+        writer.leaf(lengths.tobytes(), len(lengths) * lengths.itemsize)
+        writer.leaf(joined, len(joined))
+        return {"kind": kind, "packed": form, "len": len(texts), "bytes": len(joined)}
+    try:
+        numbers = array.array(form, value)
+    except OverflowError:
+        return {"kind": kind, "of": writer.members(value, depth)}
+    writer.leaf(numbers.tobytes(), len(numbers) * numbers.itemsize)
+    return {"kind": kind, "packed": form, "len": len(numbers)}
+
+
+def _one_form(members: Any) -> str | None:
+    """How members are packed that are all of one type."""
+    kinds = set(map(type, members))
+    return _FORMS.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 def _write_dict(writer: Writer, value: dict[Any, Any], depth: int) -> Node:
@@ -242,9 +289,9 @@ def _write_key(key: Any) -> Any:
 
 def _member(value: enum.Enum) -> Node:
     """A member of an enumeration; some flags are of several and have no name."""
-    if type(value).__members__.get(value.name) is not value:
+    if named.members(type(value)).get(value._name_) is not value:
         raise Refused(Code.VALUE, f"{value!r} is no member of its class by name, and cannot be stored")
-    return {"kind": "enum", "class": named.reference(type(value)), "name": value.name}
+    return {"kind": "enum", "class": named.reference(type(value)), "name": value._name_}
 
 
 _WRITERS: dict[type, Callable[[Writer, Any, int], Node]] = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_values import round_trip
 
-from prebake import Refused, fingerprint, values
+from prebake import Refused, fingerprint, named, values
 
 Pair = namedtuple("Pair", "left right")
 
@@ -105,6 +105,68 @@ def test_members_of_enumerations_are_the_same_objects() -> None:
     assert list(back) == [Kind.CAT, "b"] and back[Kind.CAT] is Bits.A and back["b"] == [Kind.CAT, Bits.B]
 
 
+class Backwards(Box):
+    __slots__ = ()
+
+    def __iter__(self) -> Any:
+        return iter((self.at, self.name))
+
+
+class Upper(enum.EnumMeta):
+    def __getitem__(cls, name: str) -> Any:
+        return super().__getitem__(name.upper())
+
+
+class Cased(enum.Enum, metaclass=Upper):
+    a = 1
+    A = 2
+
+
+def test_code_of_the_class_is_not_asked() -> None:
+    back = round_trip(Backwards("a", 2))
+    assert type(back) is Backwards and (back.name, back.at) == ("a", 2)
+    assert round_trip([Cased.a, Cased.A]) == [Cased.a, Cased.A]
+
+
+class Base:
+    __slots__ = ("x",)
+
+
+@dataclasses.dataclass(init=False)
+class Twice(Base):
+    __slots__ = ("x",)
+    x: int
+
+
+@dataclasses.dataclass(init=False)
+class Guarded(Base):
+    y: int
+
+    @property
+    def x(self) -> int:  # type: ignore[override]
+        return Base.x.__get__(self)
+
+    @x.setter
+    def x(self, value: int) -> None:
+        Base.x.__set__(self, value + 100)
+
+
+def test_slots_of_one_name() -> None:
+    twice, guarded = Twice(), Guarded()
+    twice.x, guarded.x = 1, 2
+    Base.x.__set__(twice, 3)
+    back = round_trip(twice)
+    assert (back.x, Base.x.__get__(back)) == (1, 3) and round_trip(guarded).x == 102
+
+
+def test_a_class_is_the_same_whatever_was_done_with_it() -> None:
+    """What its methods do counts where they are called."""
+    before, flags = values.encode([Bits.A]).layout, fingerprint(Bits)
+    assert Bits.A | Bits.B
+    named._forms.clear()
+    assert values.encode([Bits.A]).layout == before and fingerprint(Bits) == flags
+
+
 def local() -> Any:
     @dataclasses.dataclass
     class Local:
@@ -124,7 +186,40 @@ def twice() -> Any:
     return [one, one]
 
 
+@dataclasses.dataclass(frozen=True)
+class Hashed:
+    name: str
+
+    def __hash__(self) -> int:
+        object.__setattr__(self, "_hash", hash(self.name))
+        return vars(self)["_hash"]
+
+
+def hashed() -> Any:
+    made = Hashed("a")
+    hash(made)
+    return made
+
+
+@dataclasses.dataclass
+class Spread:
+    a: int
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return {"a": 42}
+
+
+def numbered() -> Any:
+    made = Sample(None)
+    vars(made)[1] = 2  # type: ignore[index]
+    return made
+
+
 REFUSED = {
+    "one that keeps its hash": (hashed, "has a hash"),
+    "a dictionary of its own": (lambda: Spread(1), "its own"),
+    "fields that no text names": (numbered, "no text"),
     "a local class": (local, "top of a module"),
     "another of its name": (renamed, "top of a module"),
     "one that is more than its fields": (lambda: Listed(), "more than its fields"),

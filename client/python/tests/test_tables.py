@@ -1,6 +1,7 @@
 """Tables of pandas, Polars and PyArrow as values: they come back exactly, in their pieces, or are refused."""
 
 import datetime
+import warnings
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,44 @@ def test_the_memory_of_columns_is_laid_out_as_it_was() -> None:
     assert back.to_numpy().sum() == some.to_numpy().sum()
     back.iloc[3, 1] = 5.0
     assert back.iloc[3, 1] == 5.0
+
+
+def test_what_is_shared_is_shared_again() -> None:
+    features, some = frame(), [1]
+    labels = pd.Series(np.arange(20), features.index)
+    back, again, other = round_trip([features, features, labels])
+    assert back is again and back.index is other.index
+    cells = round_trip({"a": pd.Series([some, some])})["a"]
+    assert cells.iloc[0] is cells.iloc[1]
+
+
+def test_columns_come_back_in_their_pieces() -> None:
+    """Or the variance of all might differ in its last bit."""
+    for kind in ("int64[pyarrow]", "float64[pyarrow]", "str"):
+        whole = pd.concat([pd.Series([1, 2, 3]).astype(kind)] * 3)
+        pieces = round_trip(whole).array._pa_array
+        assert pieces.num_chunks == whole.array._pa_array.num_chunks == 3
+    assert round_trip(whole).equals(whole)
+
+
+def test_a_column_of_objects_is_written_once() -> None:
+    some = pd.Series([f"text {i}" for i in range(1000)], dtype=object)
+    assert sum(map(len, values.encode(some).parts)) < 20_000
+
+
+class Temperature(pa.ExtensionType):
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "temperature")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+def test_columns_of_a_type_of_the_users_are_refused() -> None:
+    column = pa.ExtensionArray.from_storage(Temperature(), pa.array([1]))
+    for value in (column, pa.table({"a": column}), pa.StructArray.from_arrays([column], ["a"])):
+        with pytest.raises(Refused, match="Temperature"):
+            values.encode(value)
 
 
 def test_a_table_can_be_written_to() -> None:
@@ -168,15 +207,39 @@ def test_a_part_is_stored_without_the_rest(whole: Any) -> None:
     assert sum(map(len, values.encode(part).parts)) < 10_000
 
 
-SHARED = [1]
+NUMBERS, GRID = np.zeros(3), np.zeros((2, 3))
+
+
+def with_a_list() -> Any:
+    made, some = frame(), [1]
+    made.attrs["some"] = some
+    return [made, some]
+
+
+def with_an_attribute(made: Any = None) -> Any:
+    made = frame() if made is None else made
+    with warnings.catch_warnings(action="ignore"):
+        made.source = "web"
+    return made
+
+
 REFUSED = {
     "gaps": (lambda: pd.DataFrame(np.random.rand(90, 9)).iloc[::9], "gaps"),
     "backwards": (lambda: pd.DataFrame(np.random.rand(10, 3)).iloc[::-1], "gaps"),
-    "numbers in pieces": (
-        lambda: pd.concat([pd.Series([0.5], dtype="float64[pyarrow]")] * 2),
-        "pieces",
+    "one memory for all": (lambda: pd.Series(np.broadcast_to(1.0, (5,)), copy=False), "gaps"),
+    "an array beside its table": (lambda: [NUMBERS, pd.DataFrame({"a": NUMBERS}, copy=False)], "memory"),
+    "a part of a cell beside it": (lambda: pd.Series([GRID[0], GRID]), "memory"),
+    "an array beside its column": (lambda: [NUMBERS, pa.array(NUMBERS)], "memory"),
+    "a list beside its table": (with_a_list, "beside"),
+    "an attribute": (with_an_attribute, "source"),
+    "an attribute of Polars": (lambda: with_an_attribute(pl.Series([1])), "source"),
+    "rows without columns": (lambda: pa.table({"a": [1, 2]}).select([]), "Table"),
+    "the second of two hours": (
+        lambda: pd.Timestamp(year=2020, month=11, day=1, hour=1, fold=1),
+        "Timestamp",
     ),
-    "one list twice": (lambda: pd.Series([SHARED, SHARED]), "twice"),
+    "a text that NumPy cuts": (lambda: pd.Series([np.str_("a\0")], dtype=object), "str_"),
+    "a masked array": (lambda: pd.Series([np.ma.masked_array([1, 2, 3])[::2]]), "masked"),
     "a class": (lambda: pd.Series([pytest.Item]), "NodeMeta"),
     "an instance": (lambda: pd.Series([pytest.approx(1)]), "Approx"),
     "a plan to read": (lambda: pd.Series([pl.LazyFrame({"a": [1]})], dtype=object), "LazyFrame"),
@@ -202,7 +265,7 @@ def test_one_that_extends_a_table_is_refused() -> None:
 
 
 def test_another_version_does_not_read_it() -> None:
-    stream, buffers, versions = tables.pickled(pa.table({"a": [1]}))
+    stream, buffers, versions, _ = tables.pickled([pa.table({"a": [1]})], set())
     assert versions.keys() == {"pyarrow"}
     with pytest.raises(Refused, match="cannot be read"):
         tables.unpickled(stream, buffers, {"pyarrow": "1.0"})

@@ -310,3 +310,40 @@ def test_strings_that_numpy_shortens_are_refused(value: Any) -> None:
 def test_batches_keep_the_type_that_stacking_gives() -> None:
     for dtype in (">f4", [("a", ">i2"), ("b", "<f8")]):
         assert values.decode_batch(b"", values.encode(np.zeros(3, dtype))[0], 0) is None
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        range(-4, 4),
+        [0, 1, 2, 1 << 63],
+        [-(1 << 63), (1 << 63) - 1, 0, 0],
+        [0.0, -0.0, float("inf"), struct.unpack("<d", b"\1\0\0\0\0\0\xf8\xff")[0]],
+        [1, 2, 3, True],
+        [1, 2, 3, 4.0],
+        ["a", "", "\udcff", "ä" * 300],
+        [""] * 5,
+        [True] * 5,
+        [b"a"] * 5,
+        [np.float64(1)] * 5,
+        [1, 2, 3],
+    ],
+)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_members_of_one_type(members: Any, kind: type) -> None:
+    value = {"before": "x", "it": kind(members), "after": [kind(members), "y"]}
+    assert same(round_trip(value), value)
+
+
+def test_many_numbers_take_their_room() -> None:
+    layout, parts = values.encode([*range(1000)])
+    assert len(layout) < 100 and sum(map(len, parts)) == 8000
+
+
+def test_more_parts_than_can_be_walked_are_refused() -> None:
+    value: Any = ()
+    for _ in range(25):
+        value = (value, value)
+    with pytest.raises(Refused, match="parts") as refused:
+        values.encode(value)
+    assert refused.value.code == "R35"
