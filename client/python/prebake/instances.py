@@ -19,6 +19,7 @@ from prebake.encoder import ENVIRONMENT, Encoder
 from prebake.errors import Code
 from prebake.marks import Pure, is_pure, is_random
 from prebake.scan import hashes_vary
+from prebake.transparent import Transparent
 
 #: Random generators by class: their state changes as they are used.
 RANDOM_CLASSES = frozenset(
@@ -34,6 +35,8 @@ RANDOM_CLASSES = frozenset(
 #: Fields of byte-pair encoders (GPT-2's `encoder.py`, which others took over as it is): the second keeps what
 #: was made of the first, word by word.
 _BPE_RANKS, _BPE_MEMO = "bpe_ranks", "cache"
+#: Fields of every member of an enumeration; the last is kept once it is asked for.
+_ENUM_FIELDS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 #: Bytes of a bare object, and of one field.
 _HEADER, _FIELD = object.__basicsize__, 8
 #: Builtin containers and scalars that a class may extend: their content is written beside the fields.
@@ -72,6 +75,8 @@ def _encode(encoder: Encoder, value: Any) -> None:
         return
     if data.encode(encoder, value):
         return
+    if issubclass(cls, Transparent):
+        raise encoder.refuse(Code.DATASET, "is a data set that is shared by itself: wrap the outermost only")
     if hasattr(cls, "__next__") and packages.owner(cls.__module__) is not None:
         raise encoder.refuse(
             Code.OPAQUE, f"is a {cls.__qualname__}: what it yields depends on what was taken before"
@@ -81,6 +86,11 @@ def _encode(encoder: Encoder, value: Any) -> None:
         encoder.text("enum", value.name or "")
         encoder.member(".__class__", cls)
         encoder.member(".value", value._value_)
+        if packages.owner(cls.__module__) is None:
+            for name, field in sorted(vars(value).items()):
+                if name not in _ENUM_FIELDS:
+                    encoder.text("field", name)
+                    encoder.member(f".{name}", field)
     elif isinstance(value, PurePath):
         encoder.text("path", str(value))
         encoder.member(".__class__", cls)

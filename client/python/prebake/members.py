@@ -35,7 +35,7 @@ CLASS_SKIPPED = frozenset(
         "__annotate__",
         "__annotate_func__",
         "__annotations_cache__",
-        # An enumeration keeps which values were asked for.
+        # An enumeration keeps which values were asked for; those that its members also go by are written.
         "_value2member_map_",
         "_unhashable_values_",
         "__dataclass_params__",
@@ -72,10 +72,22 @@ def encode(encoder: Encoder, cls: type) -> None:
         if name not in CLASS_SKIPPED:
             encoder.text("attribute", name)
             _attribute(encoder, cls, name, value)
+    if issubclass(cls, enum.Enum):
+        also = [
+            [value, each._name_]
+            for value, each in cls._value2member_map_.items()
+            # Bits that were asked for by their complement are kept too.
+            if each._name_ in cls._member_map_ and value != each._value_ and not _is_bits(each, value)
+        ]
+        encoder.unordered("also", also)
     if isinstance(cls, abc.ABCMeta):
         # Classes that were registered as its own: `isinstance` asks for them.
         registered = [found for each in _abc._get_dump(cls)[0] if (found := each()) is not None]
         encoder.unordered("registered", registered)
+
+
+def _is_bits(member: enum.Enum, value: Any) -> bool:
+    return isinstance(member, enum.Flag) and isinstance(value, int)
 
 
 def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from prebake.calls import words
 _KEPT = words(
     "__new__ __init__ __init_subclass__ __subclasshook__ __class_getitem__ __annotate__ __del__ __slots__ "
     "__dir__ __sizeof__ __getattribute__ __getattr__ __setattr__ __delattr__ __reduce__ __reduce_ex__ "
-    "__getstate__ __setstate__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__"
+    "__getstate__ __setstate__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __doc__"
 )
 
 
@@ -28,7 +29,9 @@ class Transparent:
     def bare(cls, wrapped: Any) -> Any:
         """A wrapper that is not initialized, of a class that does with operators and statements what that of
         the wrapped one does: Python looks for these in the class only."""
-        return object.__new__(_standing_for(cls, type(wrapped)))
+        own = {name for each in cls.__mro__[:-1] for name in vars(each)}
+        hidden = frozenset(name for name in own if not name.startswith("_") and _has(wrapped, name))
+        return object.__new__(_standing_for(cls, _special(type(wrapped)) - own, hidden))
 
     @property
     def __class__(self) -> type:
@@ -59,42 +62,88 @@ class Transparent:
             return
         delattr(wrapped, name)
 
+    def __repr__(self) -> str:
+        wrapped = _wrapped(self)
+        return object.__repr__(self) if wrapped is None else repr(wrapped)
+
     def __add__(self, other: Any) -> Any:
-        # As torch's data sets are put together: of the wrappers, so that both go on being shared.
-        add = getattr(type(_wrapped(self)), "__add__", None)
-        return NotImplemented if add is None else add(self, other)
+        add = _found(_wrapped(self), "__add__")
+        if getattr(add, "__module__", "").partition(".")[0] == "torch":
+            # As torch's data sets are put together: of the wrappers, so that both go on being shared.
+            return add.__func__(self, other)
+        return NotImplemented if add is None else add(_plain(other))
+
+
+def _has(wrapped: Any, name: str) -> bool:
+    """Whether it has an attribute, without running anything."""
+    return inspect.getattr_static(wrapped, name, _special) is not _special
+
+
+def _special(kind: type) -> frozenset[str]:
+    """Methods of a class by which it answers to Python itself; `-` before those that it says it has not."""
+    if kind is type(None):
+        return frozenset()
+    found: dict[str, bool] = {}
+    for each in kind.__mro__[:-1]:
+        for name, what in vars(each).items():
+            method = what is None or callable(what) or hasattr(type(what), "__get__")
+            if method and name.startswith("__") and name.endswith("__"):
+                found.setdefault(name, what is not None)
+    if "__eq__" in found:
+        found.setdefault("__hash__", True)
+    return frozenset(name if has else f"-{name}" for name, has in found.items() if name not in _KEPT)
 
 
 @functools.cache
-def _standing_for(cls: type, kind: type) -> type:
-    if kind is type(None):
-        return cls
-    said = {name for each in kind.__mro__[:-1] for name, what in vars(each).items() if callable(what)}
-    if kind.__hash__ is None:
-        said.add("__hash__")
-    own = {name for each in cls.__mro__[:-1] for name in vars(each)}
-    methods: dict[str, Any] = {
+def _standing_for(cls: type, special: frozenset[str], hidden: frozenset[str]) -> type:
+    # Of names: it is not to keep the wrapped one's class alive, whose methods may be replaced.
+    members: dict[str, Any] = {
         "__slots__": (),
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
-    for name in said - own - _KEPT:
-        if name.startswith("__") and name.endswith("__"):
-            method = getattr(kind, name)
-            # What cannot be hashed says so by `None`.
-            methods[name] = method if method is None else _forwarded(method)
-    return type(cls.__name__, (cls,), methods)
+    members |= {name.lstrip("-"): None if name.startswith("-") else _forwarded(name) for name in special}
+    members |= {name: _attribute(name) for name in hidden}
+    return type(cls.__name__, (cls,), members)
 
 
-def _forwarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
+def _forwarded(name: str) -> Callable[..., Any]:
     def call(self: Transparent, *args: Any, **kwargs: Any) -> Any:
         wrapped = _wrapped(self)
-        found = method(wrapped, *args, **kwargs)
+        method = _found(wrapped, name)
+        if method is None:
+            return NotImplemented
+        if getattr(method, "__module__", None) == "collections.abc":
+            # Made of the elements, which may be shared.
+            return method.__func__(self, *args, **kwargs)
+        found = method(*map(_plain, args), **kwargs)
         # As `with` and `+=` have it.
         return self if found is wrapped else found
 
     return call
+
+
+def _attribute(name: str) -> property:
+    """One of the wrapped one's that has the name of the wrapper's own."""
+
+    def assign(self: Transparent, value: Any) -> None:
+        setattr(_wrapped(self), name, value)
+
+    return property(lambda self: getattr(_wrapped(self), name), assign)
+
+
+def _found(wrapped: Any, name: str) -> Any:
+    """A method as Python finds it for an operator: in the class, bound."""
+    for each in type(wrapped).__mro__:
+        if name in vars(each):
+            method = vars(each)[name]
+            bind = getattr(type(method), "__get__", None)
+            return method if bind is None else bind(method, wrapped, type(wrapped))
+    return None
+
+
+def _plain(value: Any) -> Any:
+    return _wrapped(value) if issubclass(type(value), Transparent) else value
 
 
 def _wrapped(wrapper: Transparent) -> Any:

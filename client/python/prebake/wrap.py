@@ -166,7 +166,7 @@ def _is_of_torch(dataset: Any, name: str) -> bool:
 
 def _of_subset(dataset: Any, steps: Any, how: _How) -> Any:
     whole = _wrap(dataset.dataset, steps, how)
-    if type(whole) is not Dataset:
+    if not issubclass(type(whole), Dataset):
         return _with(dataset, "dataset", whole)
     made = whole._pipeline
     return Dataset(made.source, dataset, [dataset, *whole._subsets], made.split, made.reuse)

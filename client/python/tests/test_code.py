@@ -279,3 +279,32 @@ def test_the_order_in_memory_counts() -> None:
     rows = np.arange(6.0).reshape(2, 3)
     assert prebake.fingerprint(rows) == prebake.fingerprint(rows.copy())
     assert prebake.fingerprint(rows) != prebake.fingerprint(np.asfortranarray(rows))
+
+
+ENUM = """
+import enum
+class Kind(enum.Enum):
+    def __new__(cls, value, label, *others):
+        made = object.__new__(cls)
+        made._value_, made.label = value, label
+        for each in others:
+            cls._value2member_map_[each] = made
+        return made
+    A = 1, "one", "x"
+    B = 2, "two", "y"
+class Bits(enum.Flag):
+    P = 1
+    Q = 2
+def use(): return Kind, Bits
+"""
+
+
+def test_all_that_a_member_of_an_enumeration_goes_by() -> None:
+    def digest(text: str, then: str = "") -> str:
+        space: dict[str, Any] = {"__name__": "kinds"}
+        exec(f"{text}\n{then}", space)
+        return prebake.fingerprint(space["use"])
+
+    assert digest(ENUM) == digest(ENUM, "Kind(1), Kind('x'), Bits.P | Bits.Q, ~Bits.P")
+    assert digest(ENUM) != digest(ENUM.replace('"one"', '"uno"'))
+    assert digest(ENUM) != digest(ENUM.replace('"x"', '"z"').replace('"y"', '"x"').replace('"z"', '"y"'))

@@ -5,16 +5,17 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from test_values import round_trip
 
 from prebake import Refused, tables, values
 
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
 
-def frame(rows: int = 20) -> pd.DataFrame:
+
+def frame(rows: int = 20) -> Any:
     """Columns of many kinds."""
     count = np.arange(rows)
     cells = [1, "x", None, 2.5, b"y", datetime.date(2020, 1, 2), (3, "z"), [4, 5], {"k": 6}, np.arange(3)]
@@ -146,7 +147,7 @@ def test_polars(make: Any) -> None:
         assert back.chunk_lengths() == value.chunk_lengths()
 
 
-def arrow() -> pa.Table:
+def arrow() -> Any:
     made = pa.table({"i": [1, None, 3], "s": ["x", "y", None], "l": [[1], None, [2, 3]]})
     return made.replace_schema_metadata({"from": "here"})
 

@@ -201,12 +201,13 @@ def of_parts(name: str, wrap: Callable[[Any], Any], root: str) -> Any:
         "split": lambda: wrap(
             torch_data.random_split(whole, [0.5, 0.5], torch.Generator().manual_seed(1))[1]
         ),
+        "added": lambda: wrap(whole) + wrap(kinds.dataset("fixed", root, 24)),
         "concat": lambda: wrap(torch_data.ConcatDataset([whole, kinds.dataset("fixed", root, 24)])),
         "of concat": lambda: wrap(torch_data.Subset(torch_data.ConcatDataset([whole, whole]), [2, 30, 6])),
     }[name]()
 
 
-@pytest.mark.parametrize("name", ["subset", "of wrapped", "split", "concat", "of concat"])
+@pytest.mark.parametrize("name", ["subset", "of wrapped", "split", "added", "concat", "of concat"])
 def test_data_sets_of_data_sets(cache: Cache, made: Path, name: str) -> None:
     plain = cache.plain(lambda: kinds.epochs(of_parts(name, lambda data: data, str(made)), batch_size=4))
     assert kinds.epochs(of_parts(name, prebake.wrap, str(made)), batch_size=4) == plain
