@@ -15,6 +15,7 @@ from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
 from prebake.functions import write_code
+from prebake.instances import HEAP_TYPE
 from prebake.marks import PURE
 
 #: Entries of a class that are made by the interpreter or only describe it.
@@ -44,8 +45,6 @@ CLASS_SKIPPED = frozenset(
         PURE,
     ]
 )
-#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
-HEAP_TYPE = 1 << 9
 
 
 def encode(encoder: Encoder, cls: type) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from prebake.errors import Code, Refused
-from prebake.instances import hides_state
+from prebake.instances import HEAP_TYPE, hides_state
 
 #: Where a slot is, since classes that extend each other may have two of one name: which of the classes, and
 #: its name there.
@@ -36,18 +36,11 @@ def is_named_tuple(value: Any) -> bool:
 def fields(value: Any) -> Fields:
     """What a dataclass's instance holds. Raises `Refused` if that is not all of it."""
     cls = type(value)
-    try:
-        object.__new__(cls)
-    except TypeError:
-        raise _refused(cls, "it is more than its fields") from None
-    if hides_state(cls):
+    if hides_state(cls) or not all(each.__flags__ & HEAP_TYPE for each in cls.__mro__[:-1]):
         raise _refused(cls, "it is more than its fields")
     found = Fields(_dictionary(value), {})
     if set(map(type, found.named)) - {str}:
         raise _refused(cls, "it has fields that no text names")
-    if cls.__hash__ not in (None, object.__hash__) and not found.named.keys() <= _declared(cls):
-        # Hashes of texts are others in each process, and this may be one.
-        raise _refused(cls, "it has a hash, and keeps more than its declared fields")
     for at, each in enumerate(cls.__mro__):
         for name, slot in vars(each).items():
             if isinstance(slot, types.MemberDescriptorType):
@@ -55,6 +48,10 @@ def fields(value: Any) -> Fields:
                     found.slots[at, name] = slot.__get__(value)
                 except AttributeError:
                     continue
+    kept = {*found.named, *(name for _, name in found.slots)}
+    if cls.__hash__ not in (None, object.__hash__) and not kept <= _declared(cls):
+        # Hashes of texts are others in each process, and this may be one.
+        raise _refused(cls, "it has a hash, and keeps more than its declared fields")
     return found
 
 

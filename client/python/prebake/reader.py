@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import importlib
 import itertools
 import math
 import struct
@@ -63,6 +64,8 @@ class Reading:
         if kind == "dict":
             pairs = [(key, self.reader(member)) for key, member in node["of"]]
             return lambda view: {_read_key(key): read(view) for key, read in pairs}
+        if kind == "nan":
+            return lambda view: importlib.import_module(node["of"]).nan
         if kind == "none":
             return lambda view: None
         return self._scalar(node)
@@ -137,7 +140,10 @@ class Reading:
         if "axes" in node:
             axes = node["axes"]
             stored, back = tuple(shape[axis] for axis in axes), argsort(axes)
-            return lambda view: ndarray(stored, dtype, view, start).transpose(back)
+            finish = _fixed if "fixed" in node else _same
+            return lambda view: finish(ndarray(stored, dtype, view, start).transpose(back))
+        if "fixed" in node:
+            return lambda view: _fixed(ndarray(shape, dtype, view, start))
         return lambda view: ndarray(shape, dtype, view, start)
 
     def _tensor(self, node: Node) -> Reader:
@@ -176,3 +182,13 @@ class Reading:
 
 def _read_key(key: Any) -> Any:
     return named.member(key["class"], key["name"]) if type(key) is dict else key
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def _fixed(array: Any) -> Any:
+    """One that nobody may write to, as it was."""
+    array.flags.writeable = False
+    return array

@@ -11,16 +11,31 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import math
 import pickle
+import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from prebake import columns
+from prebake.columns import Memory
 from prebake.errors import Code, Refused
 
 #: What may be stored by itself, by package.
 _TABLES = {
-    "pandas": ("DataFrame", "Series", "Index", "Timestamp", "Timedelta", "api.extensions.ExtensionArray"),
+    "pandas": (
+        *(
+            "DataFrame",
+            "Series",
+            "Index",
+            "api.extensions.ExtensionArray",
+            "Timestamp",
+            "Timedelta",
+            "Period",
+        ),
+        *("Interval", "api.typing.NaTType", "api.typing.NAType"),
+    ),
     "polars": ("DataFrame", "Series"),
     "pyarrow": ("Table", "RecordBatch", "ChunkedArray", "Array"),
 }
@@ -49,10 +64,6 @@ _PLAIN = frozenset(
         pickle.PickleBuffer,
     )
 )
-#: Memory with gaps is stored with them, up to so many times what it holds.
-GAPS_MAX = 4
-
-Memory = tuple[int, int]
 
 
 class Pickled(NamedTuple):
@@ -84,8 +95,8 @@ def pickled(tables: list[Any], edited: set[int]) -> Pickled:
         raise Refused(Code.VALUE, f"a {type(tables[0]).__qualname__} cannot be stored: {error}") from error
     if not edited.isdisjoint(pickler.memo):
         raise Refused(Code.VALUE, "a table that holds what is also beside it cannot be stored; copy it")
-    memory = [*_merged(pickler.columns), *pickler.cells.values()]
-    return Pickled(out.getvalue(), [each.raw() for each in buffers], _versions(pickler.packages), memory)
+    raw = [each.raw() for each in buffers]
+    return Pickled(out.getvalue(), raw, _versions(pickler.packages), pickler.memory())
 
 
 def unpickled(stream: Any, buffers: list[Any], versions: dict[str, str]) -> Any:
@@ -101,17 +112,6 @@ def unpickled(stream: Any, buffers: list[Any], versions: dict[str, str]) -> Any:
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:
     return {name: sys.modules[name].__version__ for name in packages}
-
-
-def _merged(ranges: Iterable[Memory]) -> Iterator[Memory]:
-    """Without overlaps: columns may be one memory, which is copied before one of them is written to."""
-    start = end = 0
-    for at, length in sorted(ranges):
-        if at > end:
-            yield start, end - start
-            start = at
-        end = max(end, at + length)
-    yield start, end - start
 
 
 @functools.cache
@@ -132,35 +132,42 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def __init__(self, out: io.BytesIO, take: Callable[[pickle.PickleBuffer], Any]) -> None:
         super().__init__(out, 5, buffer_callback=take)
         self.packages: set[str] = set()
-        #: Where the memory of columns lies, and of arrays in cells.
-        self.columns: list[Memory] = []
-        self.cells: dict[int, Memory] = {}
+        #: Where the memory of columns lies, by what keeps account of who shares it: it is copied before one
+        #: of them writes to it, and so may be stored twice.
+        self._columns: dict[int, tuple[Any, list[Memory]]] = {}
+        #: And of all other arrays.
+        self._arrays: dict[int, list[Memory]] = {}
+
+    def memory(self) -> list[Memory]:
+        """What nothing else may be in."""
+        groups = (columns.merged(group) for _, group in self._columns.values())
+        return [each for group in (*groups, *self._arrays.values()) for each in group]
 
     def memoize(self, value: Any) -> None:
-        if type(value) not in (str, bytes):
+        # Whether equal ones are one object is a matter of chance.
+        if type(value) not in (str, bytes, slice):
             super().memoize(value)
 
     def reducer_override(self, value: Any) -> Any:
         """What these packages would write otherwise than it is: a part with all it is a part of, or in one
         piece what came in several or with gaps: sums of its numbers may then differ in the last bit."""
         if type(value) in _PLAIN:
-            return NotImplemented
+            return (_nan, _said(value)) if type(value) is float and value != value else NotImplemented
         top = self._package(value)
         _refuse_lost(value, top)
-        if top == "numpy" and hasattr(value, "__array_interface__") and hasattr(value, "flat"):
-            return self._array(value)
+        if top == "numpy":
+            return self._array(value) if type(value) is sys.modules["numpy"].ndarray else NotImplemented
         if top == "pandas":
-            return _of_pandas(value)
+            return self._of_pandas(value)
         if top == "pyarrow" and isinstance(value, sys.modules["pyarrow"].Array):
-            self.columns += [(each.address, each.size) for each in value.buffers() if each is not None]
+            self._share(None, [(each.address, each.size) for each in value.buffers() if each is not None])
             return _arrow, (pickle.PickleBuffer(_stream(value)), value.type)
-        return _of_polars(value) if top == "polars" else NotImplemented
+        return self._of_polars(value) if top == "polars" else NotImplemented
 
     def _package(self, value: Any) -> str:
-        """Whose a thing is. Raises `Refused` if that is none of the known."""
-        kind = type(value)
-        # A function or class is written by its name.
-        by_name = callable(value)
+        """Whose a thing is; none's if it is written by its name. Raises `Refused` if that is none of the
+        known."""
+        kind, by_name = type(value), callable(value)
         of = (
             getattr(value, "__module__", None) or type(value.__self__).__module__
             if by_name
@@ -177,13 +184,67 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             raise Refused(Code.VALUE, f"a table that holds a {name} cannot be stored exactly")
         return "" if by_name else top
 
+    def _share(self, account: Any, memory: list[Memory]) -> None:
+        self._columns.setdefault(id(account), (account, []))[1].extend(memory)
+
+    def _column(self, values: Any, account: Any) -> Any:
+        """The values of a column, as an object that nothing else has."""
+        if type(values) is not sys.modules["numpy"].ndarray:
+            return values.copy() if hasattr(values, "dtype") else values
+        mine = values.view()
+        self._share(account, columns.spans(values))
+        self._arrays[id(mine)] = []
+        return mine
+
     def _array(self, array: Any) -> Any:
-        if array.dtype.hasobject:
-            self.cells |= {id(cell): _memory(cell) for cell in array.flat if type(cell).__name__ == "ndarray"}
+        gaps = columns.has_gaps(array)
+        if gaps and array.dtype.hasobject:
+            raise Refused(Code.VALUE, "a table whose columns have gaps cannot be stored exactly; use copy()")
+        self._arrays.setdefault(id(array), columns.spans(array))
+        # Of dates there is no buffer.
+        return (
+            (columns.unpacked, columns.packed(array)) if gaps or array.dtype.kind in "mM" else NotImplemented
+        )
+
+    def _of_pandas(self, value: Any) -> Any:
+        name = type(value).__name__
+        if type(value).__module__ == "pandas.core.internals.blocks":
+            # It writes a copy without gaps.
+            make, (_, *others) = value.__reduce__()
+            return make, (self._column(value.values, value.refs), *others)
+        if name == "SingleBlockManager":
+            # It writes its values twice.
+            return type(value), (value.blocks[0], value.axes[0])
+        if isinstance(value, sys.modules["pandas"].Index):
+            make, (cls, held), *others = value.__reduce_ex__(5)
+            account = getattr(value, "_references", None)
+            return (
+                make,
+                (cls, {name: self._columns_of(each, account) for name, each in held.items()}),
+                *others,
+            )
+        pieces = getattr(value, "_pa_array", None)
+        if pieces is not None and pieces.num_chunks != 1:
+            return _pieced, (type(value), {**vars(value), "_cache": {}})
+        return _without_cache(value)
+
+    def _columns_of(self, held: Any, account: Any) -> Any:
+        if type(held) is list:
+            return [self._columns_of(each, account) for each in held]
+        return held if isinstance(held, sys.modules["pandas"].Index) else self._column(held, account)
+
+    def _of_polars(self, value: Any) -> Any:
+        if type(value).__name__ == "DataFrame" and value.width:
+            return _frame, (value.get_columns(),)
+        if type(value).__name__ != "Series":
             return NotImplemented
-        if id(array) not in self.cells:
-            self.columns.append(_memory(array))
-        return (_gapped, _with_gaps(array)) if _has_gaps(array) else NotImplemented
+        if value.n_chunks() > 1:
+            ascending, descending = (value.flags[name] for name in ("SORTED_ASC", "SORTED_DESC"))
+            return _series, (value.get_chunks(), ascending, descending)
+        if value.dtype.is_numeric() and len(value) and not value.null_count():
+            # It may be the memory of an array of NumPy's.
+            self._share(None, columns.spans(value.to_numpy(allow_copy=False)))
+        return NotImplemented
 
 
 def _refuse_lost(value: Any, top: str) -> None:
@@ -193,33 +254,30 @@ def _refuse_lost(value: Any, top: str) -> None:
         own = ("_", "sortorder")
         said = [each for each in getattr(value, "__dict__", ()) if not each.startswith(own)]
         if said:
-            raise Refused(
-                Code.VALUE, f"a {name} with the attribute {said[0]} cannot be stored exactly; use attrs"
-            )
+            why = f"a {name} with the attribute {said[0]} cannot be stored exactly; use attrs"
+            raise Refused(Code.VALUE, why)
     lost = (
         (top == "pyarrow" and name in ("Table", "RecordBatch") and not value.num_columns and value.num_rows)
         or (name == "Timestamp" and value.fold)
         or (name in ("str_", "bytes_") and value[-1:] in ("\0", b"\0"))
-        or (top == "numpy" and hasattr(value, "flat") and name not in ("ndarray", *_scalars()))
+        or (top == "numpy" and isinstance(value, sys.modules["numpy"].ndarray) and name != "ndarray")
     )
     if lost:
         raise Refused(Code.VALUE, f"a table that holds {value!r:.80} cannot be stored exactly")
 
 
-@functools.cache
-def _scalars() -> frozenset[str]:
-    return frozenset(each.__name__ for each in sys.modules["numpy"].sctypeDict.values())
+def _without_cache(value: Any) -> Any:
+    """What pandas keeps that it was asked for is no part of it."""
+    parts = value.__reduce_ex__(5)
+    if isinstance(parts, str) or len(parts) < 3:
+        return NotImplemented
+    make, arguments, state, *others = parts
+    clean = tuple(map(_cleaned, state)) if type(state) is tuple else _cleaned(state) or None
+    return make, arguments, clean, *others
 
 
-def _of_pandas(value: Any) -> Any:
-    if type(value).__module__ == "pandas.core.internals.blocks" and _has_gaps(value.values):
-        # It writes a copy without gaps.
-        make, (_, *others) = value.__reduce__()
-        return make, (value.values, *others)
-    pieces = getattr(value, "_pa_array", None)
-    if pieces is not None and pieces.num_chunks != 1:
-        return _pieced, (type(value), dict(vars(value)))
-    return NotImplemented
+def _cleaned(state: Any) -> Any:
+    return {name: each for name, each in state.items() if name != "_cache"} if type(state) is dict else state
 
 
 def _pieced(cls: type, fields: dict[str, Any]) -> Any:
@@ -228,30 +286,19 @@ def _pieced(cls: type, fields: dict[str, Any]) -> Any:
     return column
 
 
-def _memory(array: Any) -> Memory:
-    spans = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
-    start = array.__array_interface__["data"][0] + sum(span for span in spans if span < 0)
-    return (start, sum(map(abs, spans)) + array.itemsize) if array.size else (start, 0)
+def _said(nan: float) -> tuple[str | bytes]:
+    """That of `math` and that of NumPy are known by what they are, as a set and a list know them."""
+    numpy = sys.modules.get("numpy")
+    if nan is math.nan:
+        return ("math",)
+    return ("numpy",) if numpy is not None and nan is numpy.nan else (struct.pack("<d", nan),)
 
 
-def _has_gaps(value: Any) -> bool:
-    return type(value).__name__ == "ndarray" and not (value.flags.c_contiguous or value.flags.f_contiguous)
-
-
-def _with_gaps(array: Any) -> tuple[Any, ...]:
-    numpy = sys.modules["numpy"]
-    _, extent = _memory(array)
-    if min(array.strides) <= 0 or extent > GAPS_MAX * array.nbytes:
-        raise Refused(Code.VALUE, "a table whose columns have gaps cannot be stored exactly; use copy()")
-    memory = numpy.zeros(extent, numpy.uint8)
-    _gapped(memory, array.dtype, array.shape, array.strides)[...] = array
-    return pickle.PickleBuffer(memory), array.dtype, array.shape, array.strides
-
-
-def _gapped(memory: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    import numpy
-
-    return numpy.ndarray(shape, dtype, memory, 0, strides)
+def _nan(said: str | bytes) -> float:
+    if isinstance(said, bytes):
+        return float(struct.unpack("<d", said)[0])
+    found: float = importlib.import_module(said).nan
+    return found
 
 
 def _stream(array: Any) -> Any:
@@ -271,15 +318,6 @@ def _arrow(stream: Any, of: Any) -> Any:
     if column.type != of:
         raise Refused(Code.VALUE, f"a column of {of} cannot be read here")
     return column
-
-
-def _of_polars(value: Any) -> Any:
-    if type(value).__name__ == "DataFrame" and value.width:
-        return _frame, (value.get_columns(),)
-    if type(value).__name__ == "Series" and value.n_chunks() > 1:
-        ascending, descending = (value.flags[name] for name in ("SORTED_ASC", "SORTED_DESC"))
-        return _series, (value.get_chunks(), ascending, descending)
-    return NotImplemented
 
 
 def _frame(columns: list[Any]) -> Any:

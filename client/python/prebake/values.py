@@ -31,7 +31,7 @@ class Encoded(NamedTuple):
 def encode(value: Any) -> Encoded:
     """A value's layout and bytes; the bytes are the value's own where possible. Raises `Refused`."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and type(value) is numpy.ndarray and value.flags.c_contiguous:
+    if numpy is not None and type(value) is numpy.ndarray and value.flags.carray:
         return Encoded(_array_layout(value.dtype, value.shape), [dtypes.bytes_of(value)])
     writer = Writer()
     return Encoded(_text(writer.whole(value)), writer.parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import dataclasses
 import enum
+import math
 import struct
 import sys
 from collections.abc import Callable
@@ -154,6 +155,8 @@ class Writer:
 
     def _array(self, array: Any) -> Node:
         node: Node = {"kind": "ndarray", "dtype": dtypes.described(array.dtype), "shape": list(array.shape)}
+        if not array.flags.writeable:
+            node["fixed"] = True
         if not array.flags.c_contiguous:
             # A transposed view: store it in the order of its memory, and how to look at that.
             axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
@@ -235,6 +238,16 @@ def _write_int(writer: Writer, value: int, depth: int) -> Node:
     return {"kind": "int", "len": length}
 
 
+def _write_float(writer: Writer, value: float, depth: int) -> Node:
+    if value != value:
+        # Sets and lists know them by what they are.
+        numpy = sys.modules.get("numpy")
+        for module in ("math", "numpy"):
+            if value is getattr(math if module == "math" else numpy, "nan", None):
+                return {"kind": "nan", "of": module}
+    return _packed("float", "<d")(writer, value, depth)
+
+
 def _write_bytes(writer: Writer, value: bytes, depth: int) -> Node:
     writer.leaf(value, len(value))
     return {"kind": "bytes", "len": len(value)}
@@ -266,7 +279,9 @@ def _write_sequence(writer: Writer, value: Any, depth: int) -> Node:
 def _one_form(members: Any) -> str | None:
     """How members are packed that are all of one type."""
     kinds = set(map(type, members))
-    return _FORMS.get(kinds.pop()) if len(kinds) == 1 else None
+    if len(kinds) > 1 or kinds == {float} and math.isnan(sum(members)):
+        return None
+    return _FORMS.get(kinds.pop())
 
 
 def _write_dict(writer: Writer, value: dict[Any, Any], depth: int) -> Node:
@@ -278,13 +293,24 @@ def _write_dict(writer: Writer, value: dict[Any, Any], depth: int) -> Node:
 
 def _write_key(key: Any) -> Any:
     """A dictionary's key as JSON, which has strings, numbers, truth and null of its own."""
-    if type(key) in (str, int, bool, type(None)):
+    if type(key) in (int, bool, type(None)) and -(1 << 63) <= (key or 0) < 1 << 63:
+        return key
+    if type(key) is str and _is_text(key):
         return key
     if isinstance(key, enum.Enum):
         return _member(key)
     raise Refused(
         Code.VALUE, f"a dictionary with a key of type {type(key).__qualname__} cannot be stored; use strings"
     )
+
+
+def _is_text(key: str) -> bool:
+    """Halves of letters, which may be in names of files, JSON puts together."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _member(value: enum.Enum) -> Node:
@@ -298,7 +324,7 @@ _WRITERS: dict[type, Callable[[Writer, Any, int], Node]] = {
     type(None): lambda writer, value, depth: {"kind": "none"},
     bool: _packed("bool", "<?"),
     int: _write_int,
-    float: _packed("float", "<d"),
+    float: _write_float,
     bytes: _write_bytes,
     str: _write_str,
     tuple: _write_sequence,

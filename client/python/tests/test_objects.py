@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import functools
 import sys
+import types
 from collections import namedtuple
 from typing import Any, NamedTuple
 
@@ -64,6 +65,29 @@ class Slotted:
 @dataclasses.dataclass(init=False)
 class Mixed(Slotted):
     plain: int
+
+
+@dataclasses.dataclass(init=False)
+class Space(types.SimpleNamespace):
+    pass
+
+
+class Closing:
+    closed = 0
+
+    def __del__(self) -> None:
+        Closing.closed += 1
+
+
+@dataclasses.dataclass
+class Open(Closing):
+    name: str
+
+
+def test_nothing_is_made_only_to_look() -> None:
+    one, before = Open("a"), Closing.closed
+    values.encode(one)
+    assert Closing.closed == before
 
 
 Listed = dataclasses.dataclass(Many)
@@ -195,6 +219,25 @@ class Hashed:
         return vars(self)["_hash"]
 
 
+class Slot:
+    __slots__ = ("kept",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slotwise(Slot):
+    name: str
+
+    def __hash__(self) -> int:
+        object.__setattr__(self, "kept", hash(self.name))
+        return self.kept
+
+
+def kept() -> Any:
+    made = Slotwise("a")
+    hash(made)
+    return made
+
+
 def hashed() -> Any:
     made = Hashed("a")
     hash(made)
@@ -218,6 +261,8 @@ def numbered() -> Any:
 
 REFUSED = {
     "one that keeps its hash": (hashed, "has a hash"),
+    "one that keeps its hash in a slot": (kept, "has a hash"),
+    "one of a class in C": (lambda: Space(), "more than its fields"),
     "a dictionary of its own": (lambda: Spread(1), "its own"),
     "fields that no text names": (numbered, "no text"),
     "a local class": (local, "top of a module"),

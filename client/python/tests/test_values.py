@@ -347,3 +347,17 @@ def test_more_parts_than_can_be_walked_are_refused() -> None:
     with pytest.raises(Refused, match="parts") as refused:
         values.encode(value)
     assert refused.value.code == "R35"
+
+
+def test_arrays_that_nobody_may_write_to_stay_so() -> None:
+    for array in (np.arange(6).reshape(2, 3), np.arange(6).reshape(2, 3).T):
+        assert round_trip(array).flags.writeable
+        array.flags.writeable = False
+        assert not round_trip(array).flags.writeable
+
+
+def test_keys_that_are_no_text_are_refused() -> None:
+    with pytest.raises(Refused):
+        values.encode({"\ud83d\ude00": 1, "\U0001f600": 2})
+    with pytest.raises(Refused):
+        values.encode({10**5000: 1})
