@@ -183,6 +183,9 @@ fn tensor(layout: &str) -> Option<(DataType, Vec<i64>)> {
         kind: String,
         dtype: String,
         shape: Vec<i64>,
+        /// Nobody may write to it, which is the reader's affair.
+        #[serde(default, rename = "fixed")]
+        _fixed: bool,
     }
     let lone: Lone = serde_json::from_str(layout).ok()?;
     let item = match lone.dtype.as_str() {
