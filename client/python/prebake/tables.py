@@ -19,50 +19,32 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from prebake import columns
+from prebake.calls import words
 from prebake.columns import Memory
 from prebake.errors import Code, Refused
 
 #: What may be stored by itself, by package.
 _TABLES = {
-    "pandas": (
-        *(
-            "DataFrame",
-            "Series",
-            "Index",
-            "api.extensions.ExtensionArray",
-            "Timestamp",
-            "Timedelta",
-            "Period",
-        ),
-        *("Interval", "api.typing.NaTType", "api.typing.NAType"),
+    "pandas": words(
+        "DataFrame Series Index api.extensions.ExtensionArray Timestamp Timedelta Period Interval "
+        "api.typing.NaTType api.typing.NAType"
     ),
-    "polars": ("DataFrame", "Series"),
-    "pyarrow": ("Table", "RecordBatch", "ChunkedArray", "Array"),
+    "polars": words("DataFrame Series"),
+    "pyarrow": words("Table RecordBatch ChunkedArray Array"),
 }
 #: What may be inside, of packages that hold other things too.
 _PARTS = {
-    "polars": ("DataFrame", "Series", "DataType"),
-    "pyarrow": ("Table", "RecordBatch", "ChunkedArray", "Array", "DataType", "Field", "Schema", "Buffer"),
+    "polars": words("DataFrame Series DataType"),
+    "pyarrow": words("Table RecordBatch ChunkedArray Array DataType Field Schema Buffer"),
 }
 _TRUSTED = frozenset(("pandas", "numpy", "datetime", "decimal", "zoneinfo"))
 #: Whose versions tell how they pickle.
 _VERSIONED = ("numpy", "pandas", "polars", "pyarrow")
+#: The version of pandas from which on what columns share is copied before one of them is written to.
+COPIES_ON_WRITE = 3
+_NUMBERS = (bool, int, float, complex)
 _PLAIN = frozenset(
-    (
-        str,
-        bytes,
-        bytearray,
-        int,
-        float,
-        complex,
-        bool,
-        type(None),
-        tuple,
-        list,
-        dict,
-        slice,
-        pickle.PickleBuffer,
-    )
+    (type(None), *_NUMBERS, str, bytes, bytearray, tuple, list, dict, slice, pickle.PickleBuffer)
 )
 
 
@@ -115,14 +97,15 @@ def _versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 @functools.cache
-def _classes(package: str, names: tuple[str, ...]) -> tuple[type, ...]:
+def _classes(package: str, names: frozenset[str]) -> tuple[type, ...]:
     found = []
     for name in names:
         value = sys.modules[package]
         for part in name.split("."):
-            value = getattr(value, part)
+            # Not all versions have all of them.
+            value = getattr(value, part, None)
         found.append(value)
-    return tuple(found)
+    return tuple(each for each in found if isinstance(each, type))
 
 
 class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
@@ -192,6 +175,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         if type(values) is not sys.modules["numpy"].ndarray:
             return values.copy() if hasattr(values, "dtype") else values
         mine = values.view()
+        if int(sys.modules["pandas"].__version__.partition(".")[0]) < COPIES_ON_WRITE:
+            account = mine
         self._share(account, columns.spans(values))
         self._arrays[id(mine)] = []
         return mine

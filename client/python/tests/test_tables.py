@@ -43,8 +43,22 @@ PANDAS = {
     "arrow": lambda: frame().drop(columns=["object", "kind"]).convert_dtypes(dtype_backend="pyarrow"),
     "index": lambda: pd.Index(["a", "b"], name="i"),
     "time": lambda: pd.Timestamp("2020-01-01 03:04", tz="UTC"),
+    "period": lambda: pd.Period("2020-01", "M"),
+    "interval": lambda: pd.Interval(0, 1.5, closed="both"),
     "empty": pd.DataFrame,
 }
+
+
+def test_what_stands_for_nothing() -> None:
+    assert round_trip([pd.NaT, pd.NA])[0] is pd.NaT and round_trip((pd.NA,))[0] is pd.NA
+
+
+def test_before_pandas_copied_what_is_one_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "COPIES_ON_WRITE", 1_000)
+    some = pd.DataFrame({"a": [1.0, 2.0]})
+    assert round_trip(some).equals(some)
+    with pytest.raises(Refused, match="memory"):
+        values.encode((some, some.copy(deep=False)))
 
 
 @pytest.mark.parametrize("make", PANDAS.values(), ids=PANDAS)
