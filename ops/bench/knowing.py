@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from processes import run
@@ -19,6 +20,8 @@ NEIGHBOURS = 1_000
 BYTES = 100
 #: Files that are looked at with a delay: a second of it.
 SLOW_FILES = 1_000
+#: What is known of a file is trusted once it has been left alone for two seconds.
+SETTLE_SECONDS = 2.5
 #: Added to each `stat` of a job by `strace`, which stops it in the system call for so long.
 DELAY_US = 1_000
 
@@ -147,3 +150,4 @@ def make(folder: Path, files: int) -> None:
             path = below / f"{inner:03}.bin"
             path.write_bytes(f"{outer} {inner}".ljust(BYTES).encode())
             os.utime(path, (1_000_000_000, 1_000_000_000))
+    time.sleep(SETTLE_SECONDS)

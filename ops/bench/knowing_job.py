@@ -33,6 +33,8 @@ ITEMS, BYTES = 500, 25
 SETTLE_SECONDS = 2.5
 #: Asking whether all is looked at takes a while itself, of a million.
 POLL_SECONDS = 0.02
+#: Ten times what it may take.
+LOOKING_SECONDS_MAX = 100.0
 
 
 @prebake.pure
@@ -189,7 +191,9 @@ def _epoch(items: Any) -> tuple[float, float]:
 
 
 def _all_looked_at(items: Any, start: float) -> float:
-    while items.looked_at() != (len(items), len(items)):
+    while (looked := items.looked_at()) != (len(items), len(items)):
+        if time.perf_counter() - start > LOOKING_SECONDS_MAX:
+            raise RuntimeError(f"of {len(items)} items, {looked[1]} are known and {looked[0]} looked at")
         time.sleep(POLL_SECONDS)
     return time.perf_counter() - start
 

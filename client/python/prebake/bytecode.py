@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-#: Flags that say how code was written: `CO_NESTED`, and `CO_HAS_DOCSTRING` (3.13), as the docstring itself
-#: is left out too.
-SPELLING_FLAGS = 0x10 | 0x4000000
+#: Flags that say how code was written: `CO_NESTED`, `CO_FUTURE_ANNOTATIONS`, and `CO_HAS_DOCSTRING` (3.13):
+#: annotations and docstrings are left out too.
+SPELLING_FLAGS = 0x10 | 0x1000000 | 0x4000000
 
 #: Code objects whose analysis is kept: pipelines are described again at each epoch.
 CODES_MAX = 4096

@@ -308,3 +308,13 @@ def test_all_that_a_member_of_an_enumeration_goes_by() -> None:
     assert digest(ENUM) == digest(ENUM, "Kind(1), Kind('x'), Bits.P | Bits.Q, ~Bits.P")
     assert digest(ENUM) != digest(ENUM.replace('"one"', '"uno"'))
     assert digest(ENUM) != digest(ENUM.replace('"x"', '"z"').replace('"y"', '"x"').replace('"z"', '"y"'))
+
+
+def test_that_annotations_are_read_later_is_no_part_of_a_function() -> None:
+    def digest(text: str) -> str:
+        space: dict[str, Any] = {"__name__": "some"}
+        exec(text, space)
+        return prebake.fingerprint(space["use"])
+
+    plain = "def use(a: int) -> int: return a + 1"
+    assert digest(plain) == digest(f"from __future__ import annotations\n{plain}") != digest(plain + "0")
