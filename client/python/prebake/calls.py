@@ -177,7 +177,8 @@ READERS = words(
     "builtins.open io.open numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile torch.load "
     "PIL.Image.open pandas.read_csv pandas.read_json pandas.read_parquet pandas.read_pickle "
     "pandas.read_table polars.read_csv polars.read_parquet cv2.imread gzip.open bz2.open lzma.open "
-    "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table"
+    "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table "
+    "pyarrow.csv.read_csv codecs.open linecache.getline linecache.getlines"
 )
 #: Functions that open files in compiled code, where Python's audit hook hears nothing.
 COMPILED_READERS = words(

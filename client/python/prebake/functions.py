@@ -199,6 +199,10 @@ def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
         elif patches.counts(value):
             encoder.text("set", name)
             encoder.member(f" -> {name}", value, "global")
+        elif callable(value):
+            # Another function of some package may have been put in its place.
+            said = (getattr(value, each, None) for each in ("__module__", "__qualname__", "__name__"))
+            encoder.text("taken", name, *(each for each in said if isinstance(each, str)))
 
 
 def _imported(

@@ -183,6 +183,11 @@ def _taken_apart(encoder: Encoder, value: Any) -> None:
     content = [make, arguments, state, members and list(members), pairs and [tuple(pair) for pair in pairs]]
     names = (".__reduce__", ".args", ".state", ".items", ".items")
     encoder.items("taken apart", value, zip(names, content, strict=True), len(content))
+    if packages.owner(type(value).__module__) is None:
+        # Fields of the user's own, of which a class in C knows nothing.
+        for name, field in sorted(_fields(value).items()):
+            encoder.text("field", name)
+            encoder.member(f".{name}", field)
 
 
 def _exported(encoder: Encoder, value: Any) -> bool:

@@ -318,3 +318,22 @@ def test_that_annotations_are_read_later_is_no_part_of_a_function() -> None:
 
     plain = "def use(a: int) -> int: return a + 1"
     assert digest(plain) == digest(f"from __future__ import annotations\n{plain}") != digest(plain + "0")
+
+
+class Labelled(np.ndarray):
+    label: int
+
+
+def test_fields_of_a_class_that_extends_one_in_c() -> None:
+    one, other = (np.arange(3).view(Labelled) for _ in range(2))
+    one.label, other.label = 1, 2
+    assert prebake.fingerprint(one) != prebake.fingerprint(other)
+
+
+def test_one_installed_function_in_the_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mean(x: Any) -> Any:
+        return np.mean(x)
+
+    before = prebake.fingerprint(mean)
+    monkeypatch.setattr(np, "mean", np.sum)
+    assert prebake.fingerprint(mean) != before
