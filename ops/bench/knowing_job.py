@@ -33,7 +33,7 @@ ITEMS, BYTES = 500, 25
 SETTLE_SECONDS = 2.5
 #: Asking whether all is looked at takes a while itself, of a million.
 POLL_SECONDS = 0.02
-#: Nothing is looked at beside a job for a while after it was: four times as long as that took.
+#: Nothing is looked at beside a job for four times as long as the last look took: a little longer than that.
 REST = 5
 #: Ten times what it may take.
 LOOKING_SECONDS_MAX = 100.0
