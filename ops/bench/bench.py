@@ -21,11 +21,6 @@ from rows import Row, table
 
 from prebake._demo_run import ONE_THREAD
 
-#: Images of a cold run; as many as the demonstration's.
-IMAGES = 300
-#: Elements of the warm reads: 300 MB, more than processors cache.
-ITEMS = 2_000
-
 
 @dataclass
 class Size:
@@ -39,10 +34,15 @@ class Size:
     pairs: int
     #: Of a large data set.
     files: int
+    #: Elements of the warm reads.
+    items: int
+    #: Of a cold run.
+    images: int
 
 
-FULL = Size(rounds=9, processes=5, pairs=4, files=1_000_000)
-QUICK = Size(rounds=2, processes=2, pairs=2, files=20_000)
+#: 2,000 elements are 300 MB, more than processors cache; the images are as many as the demonstration's.
+FULL = Size(rounds=9, processes=5, pairs=4, files=1_000_000, items=2_000, images=300)
+QUICK = Size(rounds=2, processes=1, pairs=2, files=10_000, items=500, images=48)
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 
@@ -54,10 +54,10 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
     import knowing
     import warm
 
-    images = IMAGES if data is None else count(data)
+    images = size.images if data is None else count(data, size.images)
     rows = [
         *warm.idle_rows(size.processes),
-        *warm.read_rows(ITEMS, size.processes, size.pairs),
+        *warm.read_rows(size.items, size.processes, size.pairs),
         *knowing.rows(size.processes, size.files, args.files, args.torch),
     ]
     if data is not None:
@@ -71,11 +71,11 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
         return [*rows, *cold.Cold(Path(folder), images).rows(size.rounds)]
 
 
-def count(data: Path) -> int:
+def count(data: Path, most: int) -> int:
     """JPEGs of a folder that will be used."""
     from prebake import _demo_job
 
-    found = len(_demo_job.images(str(data), IMAGES))
+    found = len(_demo_job.images(str(data), most))
     if not found:
         sys.exit(f"no JPEG under {data}")
     return found

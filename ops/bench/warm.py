@@ -14,6 +14,8 @@ from prebake._demo_daemon import PrivateDaemon
 SCRIPT = "warm_job.py"
 #: The elements are 150 kB each and must all fit.
 RAM_BYTES = 1 << 30
+#: A file's `stat` is trusted once the file has been left alone for two seconds.
+SETTLE_SECONDS = 2.5
 #: A segment is closed after five quiet seconds; a slow disk takes a while for 300 MB.
 STORE_SECONDS_MAX = 60.0
 
@@ -49,6 +51,7 @@ def read_rows(items: int, jobs: int, pairs: int) -> list[Row]:
         inputs.mkdir()
         for i in range(items):
             (inputs / f"{i:05}.txt").write_text(str(i))
+        time.sleep(SETTLE_SECONDS)
         stored = run(SCRIPT, daemon, "fill", str(inputs))["bytes"]
         wait_until_stored(daemon, stored)
         for _ in range(jobs):

@@ -39,10 +39,15 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.glob("*.txt"))
 
 
+def described(transforms: list[Any]) -> str:
+    """The graph of transforms over files."""
+    return graph.chain([graph.files(False), *(graph.step(each, graph.identify(each)) for each in transforms)])
+
+
 def plan() -> dict[str, Any]:
     """Median round trip of naming a pipeline of three transforms."""
     job = _native.connect(None, "bench", False)
-    pipeline = graph.of_files(_demo_pipeline.transforms("eval", 0), False)
+    pipeline = described(_demo_pipeline.transforms("eval", 0))
     spent = []
     for _ in range(PLANS_BEFORE + PLANS):
         start = time.perf_counter_ns()
@@ -115,7 +120,7 @@ def read(folder: Path, pairs: int) -> dict[str, Any]:
         "validate_us_per_item": validate_us(folder, paths, pairs),
     }
     if wrapped.stats()["computed"]:
-        raise RuntimeError("the cache was not warm: elements were computed while it was read")
+        raise RuntimeError(f"the cache was not warm: {wrapped.stats()}")
     return answer
 
 
@@ -132,8 +137,7 @@ def validate_us(folder: Path, paths: list[str], times: int) -> list[float]:
     job = _native.connect(None, "bench", False)
     spent = []
     for _ in range(times):
-        described = graph.chain([graph.files(False), graph.step(element, graph.identify(element))])
-        items = job.plan(described).files(str(folder), paths)
+        items = job.plan(described([element])).files(str(folder), paths)
         while missing := items.missing(range(len(paths))):
             if items.acquire(missing, [], 1) != ([], {}):
                 raise RuntimeError("the cache was not warm: elements were to be computed")

@@ -6,6 +6,8 @@ tripwire and the probe, one too many is only computed again.
 
 from __future__ import annotations
 
+import re
+
 from prebake.errors import Code
 
 
@@ -15,7 +17,7 @@ def words(text: str) -> frozenset[str]:
 
 
 #: Grows with each change of the tables below, which can make a verdict another.
-VERSION = 2
+VERSION = 3
 
 #: Steady whatever its arguments are; a seeded generator is steady if its seed is seen in the code.
 STEADY, SEEDED, LISTING = "steady", "seeded", "listing"
@@ -195,18 +197,27 @@ COMPILED_READERS = words(
     "tensorflow.io.read_file tensorflow.io.gfile.GFile xgboost.Booster lightgbm.Booster"
 )
 #: Functions whose result does not depend on the order of what they are given.
-ORDERLESS = frozenset(
-    {"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "Counter", "fsum"}
-)
+ORDERLESS = frozenset({"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "fsum"})
 #: Functions that read the clock for these words.
 NOW = frozenset({"numpy.datetime64", "pandas.Timestamp", "pandas.to_datetime"})
 NOWS = ("now", "today")
-#: Methods of paths that read the file.
-READING_METHODS = frozenset({"read_text", "read_bytes", "open"})
+#: Those of them that take a mode after the name.
+OPENERS = frozenset({"builtins.open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open"})
+#: What functions are called that read a file by its name, whoever wrote them: a file whose name is written in
+#: the code counts, though nothing is known of the function.
+READING = re.compile(r"(read|load|open|parse|imread|memmap|from_?file|loadtxt|genfromtxt)(_\w+)?")
+#: Keywords that name a file.
+FILE_KEYWORDS = words("file filename fname path fp io source filepath filepath_or_buffer")
+#: Functions that tell whether there is a file, or how large it is.
+LOOKERS = words("os.path.exists os.path.lexists os.path.isfile os.path.isdir os.path.getsize os.stat os.open")
+#: Methods of paths that read the file, or look at it.
+PATH_METHODS = words("read_text read_bytes open exists is_file is_dir stat")
+#: Functions and methods whose result depends on the time zone.
+LOCAL_TIME = words("fromtimestamp timestamp astimezone localtime mktime ctime")
 #: Functions that make a path of parts.
 JOINING = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
-#: Keys by which unequal things tie.
-TYING = frozenset({"builtins.len", "builtins.str.lower", "builtins.str.upper", "builtins.str.casefold"})
+#: Keys by which no unequal things tie.
+INJECTIVE = frozenset({"builtins.str", "builtins.repr", "builtins.ord", "builtins.id"})
 #: Methods of sets that make sets.
 SET_METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 #: Functions that hand on the order of what they are given, for others to sort.
@@ -215,7 +226,7 @@ PASSING = frozenset({"list", "tuple", "iter", "map", "filter", "reversed"})
 ORDERED = PASSING | (
     words(
         "str repr format enumerate next zip join array asarray fromiter tensor as_tensor stack chain "
-        "deque dumps fromkeys cat concat "
+        "Counter deque dumps fromkeys cat concat "
         "concatenate Series Index DataFrame OrderedDict writelines choice islice cycle product"
     )
 )

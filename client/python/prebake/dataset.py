@@ -192,11 +192,13 @@ class Dataset(Transparent):
 
     def _order(self, order: Sequence[int]) -> Sequence[int]:
         """Where in the source the items of an order are."""
-        if not isinstance(order, range):
-            order = list(order)
         # Of a million items, looking at each here is half a second.
-        plain = isinstance(order, range) or set(map(type, order)) <= {int}
-        if not self._subsets and plain and (not order or (min(order) >= 0 and max(order) < len(self))):
+        if isinstance(order, range):
+            ends: Sequence[Any] = (order[0], order[-1]) if order else ()
+        else:
+            ends = order = list(order)
+        plain = not self._subsets and set(map(type, ends)) <= {int}
+        if plain and (not ends or (min(ends) >= 0 and max(ends) < len(self))):
             return order
         return [self._place(i) for i in order]
 

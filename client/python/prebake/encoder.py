@@ -134,6 +134,12 @@ class Encoder:
         digest_of = digest(LEAF_CONTEXT, bytes(self.out[start:]))[:LEAF_DIGEST_BYTES]
         self.leaves.append(Leaf(path[:WHERE_MAX], kind or self.kind, digest_of, text, location))
 
+    def again(self, written: bytes, leaf: Leaf) -> None:
+        """Writes what was written before, and its leaf."""
+        self.out += written
+        if len(self.leaves) < LEAVES_MAX:
+            self.leaves.append(leaf)
+
     def variable(self, name: str) -> None:
         """An environment variable that code reads by its name: its value counts."""
         if name not in self.variables:
@@ -146,6 +152,13 @@ class Encoder:
                 code = Code.RANDOM if path in SYSTEM_RANDOM else Code.UNDECLARED
                 raise self.refuse(code, f"reads {path}, which is no file")
             self.files[path] = content(path)
+
+    def look(self, path: str) -> None:
+        """The same of what may be no file, as far as that can be known."""
+        if os.path.isdir(path):
+            self.files.setdefault(path, b"folder")
+        else:
+            self.file(path)
 
     def value(self, value: Any) -> None:
         """Any value, by its exact type first, then by what it is an instance of."""

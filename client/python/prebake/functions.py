@@ -202,7 +202,9 @@ def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
         elif callable(value):
             # Another function of some package may have been put in its place.
             said = (getattr(value, each, None) for each in ("__module__", "__qualname__", "__name__"))
-            encoder.text("taken", name, *(each for each in said if isinstance(each, str)))
+            home = [each for each in said if isinstance(each, str)]
+            if name not in [f"{home[0]}.{each}" for each in home[1:]]:
+                encoder.text("taken", name, *home)
 
 
 def _imported(
@@ -220,14 +222,11 @@ def _imported(
     if owner is not None:
         encoder.named(owner, full, "")
         return
-    try:
-        module = importlib.import_module(full)
-    except ModuleNotFoundError:
+    module = _module_named(encoder, full)
+    if module is None:
         # Code says itself what it does then; once the module is there, the import is another one.
         encoder.emit("absent")
         return
-    except Exception as error:
-        raise encoder.refuse(Code.IMPORT, f"imports {full}, which fails: {error}") from None
     if not names:
         module = sys.modules[full.partition(".")[0]]
         if used.imported_as & used.bare:
@@ -239,9 +238,20 @@ def _imported(
         encoder.text("from", each)
         if each not in vars(module):
             # A module of the package that nothing has imported yet, or nothing.
-            _imported(encoder, namespace, (f"{full}.{each}", 0, ()), used)
-            continue
-        _reached(encoder, vars(module)[each], each, used)
+            _module_named(encoder, f"{full}.{each}")
+        if each in vars(module):
+            _reached(encoder, vars(module)[each], each, used)
+        else:
+            encoder.emit("absent")
+
+
+def _module_named(encoder: Encoder, name: str) -> types.ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:
+        raise encoder.refuse(Code.IMPORT, f"imports {name}, which fails: {error}") from None
 
 
 def _method(encoder: Encoder, method: types.MethodType) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from prebake import bytecode, packages
-from prebake.code import Identity, identify
+from prebake.code import Identity
 from prebake.marks import Pure
 
 #: The version of the graph message that this module writes.
@@ -28,11 +28,6 @@ LIST_MAX = 16
 DEPTH_MAX = 3
 
 Json = dict[str, Any]
-
-
-def identities(transforms: Sequence[Callable[..., Any]]) -> list[Identity]:
-    """What each of a chain of transforms is. Raises `Refused` if one cannot be known."""
-    return [identify(transform, step_name(i, transform)) for i, transform in enumerate(transforms, start=1)]
 
 
 def step_name(i: int, transform: Any) -> str:

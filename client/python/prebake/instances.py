@@ -16,9 +16,9 @@ from typing import Any
 
 from prebake import data, packages
 from prebake.encoder import ENVIRONMENT, Encoder
-from prebake.errors import Code
+from prebake.errors import Code, Refused
 from prebake.marks import Pure, is_pure, is_random
-from prebake.scan import hashes_vary
+from prebake.orders import varies
 from prebake.transparent import Transparent
 
 #: Random generators by class: their state changes as they are used.
@@ -49,6 +49,11 @@ def encode(encoder: Encoder, value: Any) -> None:
     """Any instance that is not of a builtin type."""
     cls = type(value)
     if cls is object:
+        if encoder.kind in ("global", "default"):
+            # What code compares its own values with.
+            encoder.number(value)
+            encoder.emit("sentinel")
+            return
         raise encoder.refuse(Code.OPAQUE, "is a bare object(), which equals nothing but itself")
     if is_pure(value):
         encoder.trusted += 1
@@ -121,14 +126,17 @@ def _instance(encoder: Encoder, value: Any) -> None:
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
         if name in encoder.ordered and type(field) in (set, frozenset):
-            if hashes_vary(field):
-                raise encoder.refuse(
-                    Code.UNSTABLE,
-                    f"takes the order of the set {name}, which is another in each process; sort it",
-                )
+            if varies(field):
+                raise order_of(encoder, name)
             # Of numbers: it tells in which order they came.
             encoder.member(f".{name} in order", list(field))
         encoder.member(f".{name}", field)
+
+
+def order_of(encoder: Encoder, name: str) -> Refused:
+    """Why an attribute must not be given an order by what takes it."""
+    said = f"takes the order of the set {name}, which is another in each process; sort it"
+    return encoder.refuse(Code.UNSTABLE, said)
 
 
 def _is_text_by_text(value: Any) -> bool:

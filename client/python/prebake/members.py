@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import inspect
 import types
+import typing
 from typing import Any
 
 from prebake import introspection, packages, patches
@@ -15,8 +16,10 @@ from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
 from prebake.functions import write_code
-from prebake.instances import HEAP_TYPE
+from prebake.instances import HEAP_TYPE, order_of
 from prebake.marks import PURE
+from prebake.orders import varies
+from prebake.scan import Scan
 
 #: Entries of a class that are made by the interpreter or only describe it.
 CLASS_SKIPPED = frozenset(
@@ -68,7 +71,7 @@ def encode(encoder: Encoder, cls: type) -> None:
     if encoder.path[-1] != ".__class__" and ".__bases__" not in encoder.path[-2:]:
         encoder.constructed.update(map(id, cls.__mro__))
     for name, value in sorted(vars(cls).items()):
-        if name not in CLASS_SKIPPED:
+        if name not in CLASS_SKIPPED and not (name == "__init__" and _is_of_protocol(cls, value)):
             encoder.text("attribute", name)
             _attribute(encoder, cls, name, value)
     if issubclass(cls, enum.Enum):
@@ -83,6 +86,15 @@ def encode(encoder: Encoder, cls: type) -> None:
         # Classes that were registered as its own: `isinstance` asks for them.
         registered = [found for each in _abc._get_dump(cls)[0] if (found := each()) is not None]
         encoder.unordered("registered", registered)
+
+
+def _is_of_protocol(cls: type, init: Any) -> bool:
+    """Whether `typing` put a class's `__init__` there: a stand-in that its first instance replaces by the one
+    that is inherited."""
+    inherited = [vars(base).get("__init__") for base in cls.__mro__[1:]]
+    return typing.Protocol in cls.__mro__ and (
+        getattr(init, "__module__", None) == "typing" or any(init is each for each in inherited)
+    )
 
 
 def _is_bits(member: enum.Enum, value: Any) -> bool:
@@ -119,10 +131,26 @@ def settle(encoder: Encoder) -> None:
     """Writes what code asks of functions, and raises the refusal of the first method that something calls, as
     far as names tell.
     """
+    patches.added(encoder)
     introspection.write(encoder)
+    _orders(encoder)
     for each in encoder.pending:
         if _is_called(encoder, each):
             raise each.refused
+
+
+def _orders(encoder: Encoder) -> None:
+    """Refuses attributes of classes that are sets, or methods that return one, if code takes their order."""
+    for cls in [each for each in encoder.numbered() if isinstance(each, type) and encoder.ordered]:
+        for name in sorted(encoder.ordered & vars(cls).keys()):
+            value = vars(cls)[name]
+            function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+            if varies(value) or (
+                isinstance(function, types.FunctionType) and Scan(encoder, function).orders.returns_set()
+            ):
+                raise order_of(encoder, name)
+            if type(value) in (set, frozenset):
+                encoder.member(f".{name} in order", list(value))
 
 
 def _is_called(encoder: Encoder, each: Pending) -> bool:

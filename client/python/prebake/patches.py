@@ -9,15 +9,30 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import packages
+from prebake._job import native
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
 #: Members of a table in an installed module that is compared by what it holds.
 MEMBERS_MAX = 1000
+#: Classes whose instances are handed to code, which need not name the class.
+GIVEN = (
+    ("pandas", "DataFrame"),
+    ("pandas", "Series"),
+    ("pandas", "Index"),
+    ("polars", "DataFrame"),
+    ("polars", "LazyFrame"),
+    ("polars", "Series"),
+    ("polars", "Expr"),
+    ("PIL.Image", "Image"),
+    ("torch", "Tensor"),
+)
+#: Classes of which it is kept what they held: a job's code names some hundred.
+LOOKED_MAX = 4096
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -35,8 +50,17 @@ def is_own(value: Any) -> bool:
         return any(is_own(each) for each in (value.fget, value.fset) if each is not None)
     if isinstance(value, types.ModuleType):
         return False
+    if (accessor := _accessor(value)) is not None:
+        return is_own(accessor)
     cls = value if isinstance(value, type) else type(value)
     return _is_own_module(getattr(cls, "__module__", None))
+
+
+def _accessor(value: Any) -> Any:
+    """The class that pandas or Polars makes of an object whose attribute it is registered as."""
+    names = {"CachedAccessor": "_accessor", "Accessor": "_accessor", "NameSpace": "_ns"}
+    field = names.get(type(value).__name__)
+    return getattr(value, "__dict__", {}).get(field) if field is not None else None
 
 
 def _is_own_module(name: Any) -> bool:
@@ -67,8 +91,54 @@ def write(encoder: Encoder, cls: type) -> None:
         if id(each) in encoder.looked_at or not each.__flags__ & (1 << 9):
             continue
         encoder.looked_at[id(each)] = each
-        for name, value in sorted(vars(each).items()):
-            special = name.startswith("_")
-            if type(value) in _SCALARS and not special or is_own(value):
-                encoder.text("set", each.__qualname__, name)
-                encoder.member(f".{name}", value)
+        _write(encoder, each, _set(each))
+
+
+def _write(encoder: Encoder, cls: type, names: list[str]) -> None:
+    for name in names:
+        encoder.text("set", cls.__qualname__, name)
+        encoder.member(f".{name}", vars(cls)[name])
+
+
+def added(encoder: Encoder) -> None:
+    """Writes methods and accessors of the user's own in classes whose instances code is given, and which it
+    names only by what it asks of them."""
+    for module, name in GIVEN:
+        cls = getattr(sys.modules.get(module), name, None)
+        for each in cls.__mro__ if isinstance(cls, type) else ():
+            if id(each) not in encoder.looked_at and each.__flags__ & (1 << 9):
+                _write(encoder, each, [found for found in _set(each) if found in encoder.names])
+
+
+class _Looked(NamedTuple):
+    """What a class held when it was last looked through, and which of it may have been set."""
+
+    cls: type
+    held: list[Any]
+    found: list[str]
+
+
+_LOOKED: dict[int, _Looked] = {}
+
+
+def _set(cls: type) -> list[str]:
+    """Members of an installed class that may have been set, by name."""
+    space = vars(cls)
+    held = [*space, *space.values()]
+    looked, module = _LOOKED.get(id(cls)), native()
+    if (
+        looked is not None
+        and looked.cls is cls
+        and module is not None
+        and module.identical(looked.held, held)
+    ):
+        return looked.found
+    found = [
+        name
+        for name, value in sorted(space.items())
+        if type(value) in _SCALARS and not name.startswith("_") or is_own(value)
+    ]
+    if len(_LOOKED) >= LOOKED_MAX:
+        _LOOKED.clear()
+    _LOOKED[id(cls)] = _Looked(cls, held, found)
+    return found

@@ -8,6 +8,7 @@ gets through botocore or aiobotocore (boto3, s3fs, fsspec) is heard of with the 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -53,6 +54,14 @@ class Object(NamedTuple):
 def is_object(path: Any) -> bool:
     """Whether a path is an object's URL."""
     return type(path) is str and path.startswith(SCHEMES)
+
+
+def objects(paths: Sequence[Any]) -> dict[int, str]:
+    """Those of a list that are objects' URLs, by their place."""
+    if set(map(type, paths)) <= {str} and not any(map(str.startswith, paths, itertools.repeat(SCHEMES))):
+        # Of a million files, asking each is half a second.
+        return {}
+    return {i: path for i, path in enumerate(paths) if is_object(path)}
 
 
 def tag(answer: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ in the code.
 from __future__ import annotations
 
 import builtins
+import importlib
 import os
 import sys
 import types
@@ -15,17 +16,16 @@ from collections import deque
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from prebake import bytecode, calls, packages, stack, symbols
+from prebake import bytecode, calls, packages, stack
 from prebake.errors import Code, Refused
 from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
-from prebake.symbols import UNKNOWN, Attribute, Call, Const, Made, Name, Parameter, Symbol
+from prebake.orders import Orders
+from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
 _ABSENT = object()
-#: Steps from one call to those its result goes through.
-CONSUMERS_MAX = 8
 _MUTABLE = (list, dict, set, bytearray, deque)
 _WORDS = {
     Code.RANDOM: "draws random numbers",
@@ -39,6 +39,29 @@ _WORDS = {
 _MARK = "mark the transform with prebake.random()"
 
 
+def _imported(name: str) -> Any:
+    """A module that code imports, or `_ABSENT`; an installed one is imported now, as the code would."""
+    if name not in sys.modules and not name.startswith(".") and packages.owner(name) is not None:
+        try:
+            importlib.import_module(name)
+        except Exception:
+            return _ABSENT
+    return sys.modules.get(name, _ABSENT)
+
+
+def _attribute(module: types.ModuleType, name: str, installed: bool) -> Any:
+    """What a module holds, or `_ABSENT`. What an installed one loads when it is first asked for is loaded, as
+    the code would: its identity must not be another one before and after the code's first call.
+    """
+    after = vars(module).get(name, _ABSENT)
+    if after is not _ABSENT or not installed:
+        return after
+    try:
+        return getattr(module, name)
+    except Exception:
+        return _ABSENT
+
+
 class Scan:
     """One function's code, with the names that it sees."""
 
@@ -50,6 +73,13 @@ class Scan:
         self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
         # A method's own object; what it is asked is in the class.
         holder = function.__qualname__.rpartition(".")[0]
+        self.defaults = _defaults(function)
+        self.given = set(
+            function.__code__.co_varnames[
+                : function.__code__.co_argcount + function.__code__.co_kwonlyargcount
+            ]
+        )
+        self.orders = Orders(self)
         #: What it takes from installed modules, by dotted name.
         self.taken: dict[str, Any] = {}
         self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
@@ -59,15 +89,15 @@ class Scan:
         found = self.symbols
         hidden = calls.DYNAMIC_ATTRIBUTES & bytecode.references(self.function.__code__).names
         if hidden:
-            raise self._refuse(Code.DYNAMIC, min(hidden))
+            raise self.refuse(Code.DYNAMIC, min(hidden))
         for container, key in found.keyed:
             if not isinstance(container, Name):
                 continue
-            dotted = self._canonical(container)
+            dotted = self.canonical(container)
             if dotted == "os.environ":
                 self._variable(key, container)
             elif isinstance(verdict := verdict_of(dotted), Code):
-                raise self._refuse(verdict, dotted)
+                raise self.refuse(verdict, dotted)
         for call in found.calls:
             self._call(call)
         iterated = [call.args[0] for call in found.iterators if call.args]
@@ -75,10 +105,9 @@ class Scan:
             self._loaded(name)
         for target in found.written:
             self._written(target)
-        for call in (*found.calls, *found.iterators):
-            self._orders(call)
+        self.orders.judge()
 
-    def _refuse(self, code: Code, what: str, remedy: str = "") -> Refused:
+    def refuse(self, code: Code, what: str, remedy: str = "") -> Refused:
         place = self.encoder.place(self.function.__code__)
         text = f"uses {what}, which {_WORDS[code]}" + (f" ({place})" if place else "")
         return self.encoder.refuse(code, text + (f"; {remedy}" if remedy else ""))
@@ -96,9 +125,9 @@ class Scan:
                 return self.free[root].cell_contents
             except (KeyError, ValueError):
                 return _ABSENT
-        return sys.modules.get(root, _ABSENT)
+        return _imported(root)
 
-    def _walk(self, name: Name) -> tuple[Any, tuple[str, ...]]:
+    def walk(self, name: Name) -> tuple[Any, tuple[str, ...]]:
         """The last module, or what is found in one, on the way; and the attributes that are left."""
         value, rest, _ = self._way(name)
         return value, rest
@@ -107,10 +136,12 @@ class Scan:
         """The same, and under which name an installed module holds it."""
         value, rest, known = self._value(name), name.path[1:], ""
         while rest and isinstance(value, types.ModuleType):
-            after = vars(value).get(rest[0], _ABSENT)
             installed = packages.owner(value.__name__) is not None
+            after = _attribute(value, rest[0], installed)
+            if after is _ABSENT and name.kind == "import" and hasattr(value, "__path__"):
+                after = _imported(f"{value.__name__}.{rest[0]}")
             if rest[0] == "__dict__":
-                raise self._refuse(Code.DYNAMIC, f"{value.__name__}.__dict__")
+                raise self.refuse(Code.DYNAMIC, f"{value.__name__}.__dict__")
             if after is _ABSENT:
                 break
             if installed and not covers(after):
@@ -119,7 +150,7 @@ class Scan:
             value, rest = after, rest[1:]
         return value, rest, known
 
-    def _canonical(self, name: Name) -> str:
+    def canonical(self, name: Name) -> str:
         """The name in the table; empty for the user's own."""
         value, rest, known = self._way(name)
         if value is _ABSENT:
@@ -136,7 +167,7 @@ class Scan:
             return
         if not isinstance(callee, Name):
             return
-        dotted = self._canonical(callee)
+        dotted = self.canonical(callee)
         if dotted in ("os.environ.get", "os.getenv") and call.args:
             self._variable(call.args[0], callee)
             return
@@ -145,12 +176,12 @@ class Scan:
             return
         if dotted in ("builtins.vars", "builtins.dir"):
             if call.args == ():
-                raise self._refuse(Code.DYNAMIC, dotted)
+                raise self.refuse(Code.DYNAMIC, dotted)
             return
         if dotted in calls.NOW and any(
             isinstance(each, Const) and each.value in calls.NOWS for each in call.args or ()
         ):
-            raise self._refuse(Code.CLOCK, f"{dotted}('now')")
+            raise self.refuse(Code.CLOCK, f"{dotted}('now')")
         if dotted == "builtins.getattr":
             if _is_constant(call.args, 1):
                 self.encoder.names.add(str(call.args[1].value))  # type: ignore[index, attr-defined]
@@ -158,13 +189,15 @@ class Scan:
                 self.encoder.computed = True
         self._mutates(callee, call)
         self._judge(dotted, call)
-        named = dotted in calls.READERS and bool(call.args) and self._reads(call.args[0], call, 1)
+        named = self._reads(call, 1 if dotted in calls.OPENERS else None)
         self.encoder.opens |= dotted in calls.READERS and not named
         if dotted in calls.COMPILED_READERS and not named:
             self.encoder.unheard.add(dotted)
-        value, rest = self._walk(callee)
-        if isinstance(value, PurePath) and len(rest) == 1 and rest[0] in calls.READING_METHODS:
-            self._reads(Const(value), call, 0)
+        value, rest = self.walk(callee)
+        if isinstance(value, PurePath) and len(rest) == 1 and rest[0] in calls.PATH_METHODS:
+            self._read(Const(value), call, 0 if rest[0] == "open" else None)
+        if callee.path[-1] in calls.LOCAL_TIME:
+            self._time_zone()
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
             # A method of an installed object; the user's own classes are judged by their code.
             self._method_named(rest[0], call, seeded=False)
@@ -176,14 +209,14 @@ class Scan:
         if dotted == "builtins.hash":
             if self.name == "__hash__" or call.args and _is_number(call.args[0]):
                 return
-            raise self._refuse(Code.UNSTABLE, "hash()")
+            raise self.refuse(Code.UNSTABLE, "hash()")
         if verdict == calls.SEEDED and self._is_seeded(call):
             return
         if verdict == calls.SEEDED:
-            raise self._refuse(Code.RANDOM, f"{dotted} without a seed in the code", _MARK)
+            raise self.refuse(Code.RANDOM, f"{dotted} without a seed in the code", _MARK)
         if verdict == calls.LISTING:
-            if not self._is_sorted(call):
-                raise self._refuse(Code.UNDECLARED, f"{dotted}() in no fixed order", "sort what it lists")
+            if not self.orders.is_sorted(call):
+                raise self.refuse(Code.UNDECLARED, f"{dotted}() in no fixed order", "sort what it lists")
             return
         training = call.keywords.get("training")
         if (
@@ -201,39 +234,44 @@ class Scan:
         ):
             return
         assert isinstance(verdict, Code)
-        raise self._refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
+        raise self.refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
         if name == "__hash__" and self.name != "__hash__":
-            raise self._refuse(Code.UNSTABLE, "__hash__()")
+            raise self.refuse(Code.UNSTABLE, "__hash__()")
         own = isinstance(of, Parameter) and (of.name,) == self.own
-        if name == "pop" and self._is_set(of):
-            raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
-        if name == "glob" and not self._is_sorted(call):
-            raise self._refuse(Code.UNDECLARED, "glob()", "sort what it lists")
+        if name == "pop" and self.orders.is_set(of):
+            raise self.refuse(Code.UNSTABLE, "the order of a set", "sort it")
+        if name == "glob" and not self.orders.is_sorted(call):
+            raise self.refuse(Code.UNDECLARED, "glob()", "sort what it lists")
         self._method_named(name, call, seeded=own or self._from_seeded(of))
-        if name in calls.READING_METHODS:
-            self._reads(of, call, 0)
+        if name in calls.PATH_METHODS:
+            self._read(of, call, 0 if name == "open" else None)
+        if name == "expanduser":
+            self.encoder.variable("HOME")
+        if name in calls.LOCAL_TIME:
+            self._time_zone()
+        self._reads(call, None)
 
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
         given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
         if name in calls.DRAWING_METHODS and not self._seeded_keyword(call):
-            raise self._refuse(Code.RANDOM, f"{name}()", _MARK)
+            raise self.refuse(Code.RANDOM, f"{name}()", _MARK)
         if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self._is_known, given)):
-            raise self._refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
+            raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
         if name == "seed" and call.args == () and not call.keywords:
-            raise self._refuse(Code.RANDOM, "seed()", _MARK)
+            raise self.refuse(Code.RANDOM, "seed()", _MARK)
         if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
-            raise self._refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
-        if name in calls.LISTING_METHODS and not self._is_sorted(call):
-            raise self._refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
+            raise self.refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
+        if name in calls.LISTING_METHODS and not self.orders.is_sorted(call):
+            raise self.refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
 
     def _from_seeded(self, symbol: Symbol) -> bool:
         if not isinstance(symbol, Call) or not isinstance(symbol.callee, Name):
             return False
-        return verdict_of(self._canonical(symbol.callee)) in (calls.SEEDED, calls.STEADY)
+        return verdict_of(self.canonical(symbol.callee)) in (calls.SEEDED, calls.STEADY)
 
     def _seeded_keyword(self, call: Call) -> bool:
         """Whether a call draws from a generator that the function made itself from a seed, or is given a
@@ -265,64 +303,40 @@ class Scan:
         if isinstance(symbol, Made):
             return True
         if isinstance(symbol, Name):
-            value, rest = self._walk(symbol)
+            value, rest = self.walk(symbol)
             return not rest and type(value) in (int, str, bytes, tuple)
         if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
-            dotted = self._canonical(symbol.callee).removeprefix("builtins.")
+            dotted = self.canonical(symbol.callee).removeprefix("builtins.")
             return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
         return False
-
-    def _is_sorted(self, call: Call, steps: int = CONSUMERS_MAX) -> bool:
-        """Whether the order of what a call yields is lost in all that it is handed to."""
-        if call.sorted and steps == CONSUMERS_MAX:
-            return True
-        if call.kept or not call.consumers or not steps:
-            return False
-        return all(self._loses_order(each, steps) for each in call.consumers)
-
-    def _loses_order(self, call: Call, steps: int) -> bool:
-        callee = call.callee
-        if isinstance(callee, Name):
-            name = callee.path[-1]
-            if name in calls.ORDERLESS:
-                return not self._ties(call)
-            return name in calls.PASSING and (call.sorted or self._is_sorted(call, steps - 1))
-        if isinstance(callee, symbols.Code):
-            return callee.code.co_name == "<setcomp>" or call.sorted or self._is_sorted(call, steps - 1)
-        return False
-
-    def _ties(self, call: Call) -> bool:
-        """Whether unequal members may have one key: they stay in the order in which they came."""
-        key = call.keywords.get("key")
-        return isinstance(key, Name) and self._canonical(key) in calls.TYING
 
     # -- what else is done with names
 
     def _loaded(self, name: Name) -> None:
-        dotted = self._canonical(name)
+        dotted = self.canonical(name)
         verdict = verdict_of(dotted)
-        value, rest = self._walk(name)
+        value, rest = self.walk(name)
         if isinstance(value, types.ModuleType) and not rest and is_listed(value.__name__):
             raise as_value(self.encoder, value.__name__)
         if isinstance(verdict, Code):
             if isinstance(value, type) and not rest:
                 # A class to compare with: nothing is called.
                 return
-            raise self._refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
+            raise self.refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
 
     def _mutates(self, callee: Name, call: Call) -> None:
         if callee.path[-1] not in calls.MUTATORS or callee.kind == "import":
             return
-        value, rest = self._walk(Name(callee.kind, callee.path[:-1]))
+        value, rest = self.walk(Name(callee.kind, callee.path[:-1]))
         if not rest and isinstance(value, _MUTABLE):
             self._carries(callee)
 
     def _written(self, target: Symbol) -> None:
         if not isinstance(target, Name) or target.kind == "import":
             return
-        if self._canonical(target) == "os.environ":
-            raise self._refuse(Code.ENVIRONMENT, "os.environ")
-        value, _ = self._walk(target)
+        if self.canonical(target) == "os.environ":
+            raise self.refuse(Code.ENVIRONMENT, "os.environ")
+        value, _ = self.walk(target)
         if value is not _ABSENT:
             self._carries(target)
 
@@ -332,79 +346,67 @@ class Scan:
             f"writes into {'.'.join(name.path)}, so that an item's result can depend on earlier items",
         )
 
-    def _orders(self, call: Call) -> None:
-        """What takes its order from a set whose order is another in each process."""
-        callee = call.callee
-        if isinstance(callee, (Name, Attribute)):
-            name = callee.path[-1] if isinstance(callee, Name) else callee.name
-            if name not in calls.ORDERED and not (name in calls.ORDERLESS and self._ties(call)):
-                return
-        else:
-            return
-        if name in calls.PASSING and (call.sorted or self._is_sorted(call)):
-            return
-        for given in call.args or ():
-            if isinstance(given, Attribute):
-                self.encoder.ordered.add(given.name)
-            if not self._is_set(given):
-                continue
-            raise self._refuse(Code.UNSTABLE, "the order of a set", "sort it")
-
-    def _is_set(self, symbol: Symbol) -> bool:
-        if isinstance(symbol, Made) and symbol.operands:
-            return any(map(self._is_set, symbol.operands))
-        if isinstance(symbol, Const):
-            return isinstance(symbol.value, frozenset) and hashes_vary(symbol.value)
-        if isinstance(symbol, Name):
-            value, rest = self._walk(symbol)
-            return not rest and isinstance(value, (set, frozenset)) and hashes_vary(value)
-        if isinstance(symbol, Call):
-            callee = symbol.callee
-            if isinstance(callee, symbols.Code):
-                return callee.code.co_name == "<setcomp>"
-            if isinstance(callee, Attribute):
-                return callee.name in calls.SET_METHODS and self._is_set(callee.of)
-            if not isinstance(callee, Name) or self._walk(callee)[0] not in (set, frozenset):
-                return False
-            given = symbol.args[0] if symbol.args else UNKNOWN
-            listed = isinstance(given, Const) and isinstance(given.value, (str, bytes, tuple, frozenset))
-            return not listed or hashes_vary(given.value)  # type: ignore[attr-defined]
-        return False
-
     # -- what is added to the identity
 
     def _variable(self, key: Symbol, container: Name) -> None:
         name: Any = key.value if isinstance(key, Const) else None
         if isinstance(key, Name):
-            value, rest = self._walk(key)
+            value, rest = self.walk(key)
             name = value if not rest else None
         if not isinstance(name, str):
-            raise self._refuse(Code.ENVIRONMENT, ".".join(container.path))
+            raise self.refuse(Code.ENVIRONMENT, ".".join(container.path))
         self.encoder.variable(name)
 
-    def _reads(self, named: Symbol, call: Call, place: int) -> bool:
-        """Has the file's content count that a call opens; whether its name is certain. Its mode is an
-        argument at a place."""
-        path = self._path(named)
-        given = call.args[place] if call.args and len(call.args) > place else None
-        mode = given or call.keywords.get("mode", Const("r"))
-        writes = isinstance(mode, Const) and isinstance(mode.value, str) and set(mode.value) & set("wax+")
-        if path is None or writes:
+    def _time_zone(self) -> None:
+        """What local time is."""
+        self.encoder.variable("TZ")
+        self.encoder.file("/etc/localtime")
+
+    def _reads(self, call: Call, mode: int | None) -> bool:
+        """Has the file's content count that a call opens by its name; whether that is certain."""
+        callee = call.callee
+        name = callee.path[-1] if isinstance(callee, Name) else getattr(callee, "name", "")
+        if not calls.READING.fullmatch(name) and not (
+            isinstance(callee, Name) and self.canonical(callee) in calls.READERS | calls.LOOKERS
+        ):
             return False
-        self.encoder.file(path)
+        named = [value for key, value in call.keywords.items() if key in calls.FILE_KEYWORDS]
+        return any([self._read(each, call, mode) for each in (*(call.args or ())[:1], *named)])
+
+    def _read(self, named: Symbol, call: Call, place: int | None) -> bool:
+        """The same of the file that a symbol names. If it is opened in a mode, that is the argument at a
+        place."""
+        if isinstance(named, Parameter) and isinstance(
+            default := self.defaults.get(named.name), (str, PurePath)
+        ):
+            # Another may be given.
+            self.encoder.look(os.fspath(default))
+        path = self._path(named)
+        if path is None:
+            return False
+        given = call.args[place] if place is not None and call.args and len(call.args) > place else None
+        mode = given or (call.keywords.get("mode") if place is not None else None)
+        if isinstance(mode, Const) and isinstance(mode.value, str):
+            letters = set(mode.value)
+            if letters & set("wx") or "a" in letters and "+" not in letters:
+                return False
+        self.encoder.look(path)
         return True
 
     def _path(self, symbol: Symbol) -> str | None:
         """The path that a symbol certainly is: written in the code, a global's value, or joined from such."""
         value: Any = symbol.value if isinstance(symbol, Const) else None
         if isinstance(symbol, Name):
-            found, rest = self._walk(symbol)
+            found, rest = self.walk(symbol)
             value = found if not rest else None
         elif isinstance(symbol, Made) and symbol.display == "/":
             return self._joined(symbol.operands)
         elif isinstance(symbol, Call) and isinstance(symbol.callee, Name) and symbol.args:
-            dotted = self._canonical(symbol.callee)
+            dotted = self.canonical(symbol.callee)
             return self._joined(symbol.args) if dotted in calls.JOINING else None
+        elif isinstance(symbol, Call) and isinstance(symbol.callee, Attribute):
+            # Where a path leads does not change what it names.
+            return self._path(symbol.callee.of) if symbol.callee.name in ("resolve", "absolute") else None
         return os.fspath(value) if isinstance(value, (str, PurePath)) else None
 
     def _joined(self, parts: tuple[Symbol, ...]) -> str | None:
@@ -412,12 +414,14 @@ class Scan:
         return None if None in paths else os.path.join(*paths)  # type: ignore[arg-type]
 
 
+def _defaults(function: types.FunctionType) -> dict[str, Any]:
+    """Parameters' defaults, by name."""
+    code, given = function.__code__, function.__defaults__ or ()
+    named = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    return {**dict(zip(named, given, strict=False)), **(function.__kwdefaults__ or {})}
+
+
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
-
-
-def hashes_vary(members: Any) -> bool:
-    """Whether a set's order can be another in another process."""
-    return len(members) > 1 and any(type(member) not in (int, float, bool, complex) for member in members)
 
 
 def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:

@@ -106,7 +106,7 @@ class FileSource:
         self._find_objects()
 
     def _find_objects(self) -> None:
-        self.objects = {i: path for i, path in enumerate(self.files) if remote.is_object(path)}
+        self.objects = remote.objects(self.files)
         if self.objects:
             self.knows = "item i is object i by URL, etag, version and size, or the content of file i"
 
@@ -204,4 +204,4 @@ class FolderSource(FileSource):
 def paths(files: Sequence[Any]) -> list[str]:
     """Paths as they are given to the operating system. Raises `TypeError` if one is none."""
     # Of a million, asking each is half a second.
-    return list(files) if set(map(type, files)) <= {str} else [os.fspath(file) for file in files]
+    return list(files) if set(map(type, files)) <= {str} else list(map(os.fspath, files))

@@ -13,7 +13,19 @@ import types
 from collections import Counter
 
 from prebake.bytecode import CODES_MAX
-from prebake.symbols import UNKNOWN, Attribute, Call, Code, Const, Made, Name, Parameter, Symbol, Symbols
+from prebake.symbols import (
+    UNKNOWN,
+    Attribute,
+    Call,
+    Code,
+    Const,
+    Item,
+    Made,
+    Name,
+    Parameter,
+    Symbol,
+    Symbols,
+)
 
 #: Symbols of one code object; what is beyond counts as unknown.
 INSTRUCTIONS_MAX = 100_000
@@ -39,18 +51,24 @@ _MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
 def of(code: types.CodeType) -> Symbols:
     """The symbols of a code object, with those of the code objects nested in it."""
     found = Symbols()
-    _Pass(code, found, {}).run()
+    _Pass(code, found, {}, whole=True).run()
     return found
 
 
 class _Pass:
-    def __init__(self, code: types.CodeType, found: Symbols, outer: dict[str, Symbol]) -> None:
+    def __init__(
+        self, code: types.CodeType, found: Symbols, outer: dict[str, Symbol], whole: bool = False
+    ) -> None:
         self.code = code
+        #: Whether it is nested in no other.
+        self.whole = whole
         self.found = found
         self.stack: list[Symbol] = []
         #: Stacks at the targets of jumps, and positions where nothing arrives from above.
         self.arrivals: dict[int, list[Symbol]] = {}
         self.bound: dict[str, Symbol] = {}
+        #: Of variables that are bound more than once: to what, until flows meet.
+        self.current: dict[str, Symbol] = {}
         self.outer = outer
         self.keywords: tuple[str, ...] = ()
         self.nested: list[types.CodeType] = []
@@ -71,6 +89,7 @@ class _Pass:
         for each in self.instructions:
             if each.is_jump_target or each.offset in self.arrivals:
                 self._arrive(each.offset, live)
+                self.current.clear()
                 live = True
             self._step(each)
             if each.opname in _ENDS:
@@ -196,13 +215,13 @@ class _Pass:
 
     def load_fast(self, each: dis.Instruction) -> None:
         name = str(each.argval)
-        self.stack.append(self.bound.get(name) or Parameter(name))
+        self.stack.append(self._variable(name))
 
     load_fast_check = load_fast_borrow = load_fast_and_clear = load_fast
 
     def load_fast_load_fast(self, each: dis.Instruction) -> None:
         for name in each.argval:
-            self.stack.append(self.bound.get(name) or Parameter(name))
+            self.stack.append(self._variable(name))
 
     load_fast_borrow_load_fast_borrow = load_fast_load_fast
 
@@ -210,7 +229,7 @@ class _Pass:
         name = str(each.argval)
         known = self.bound.get(name) or self.outer.get(name)
         if known is None:
-            known = Name("free", (name,)) if name in self.code.co_freevars else Parameter(name)
+            known = Name("free", (name,)) if name in self.code.co_freevars else self._parameter(name)
         self.stack.append(known)
 
     load_classderef = load_deref
@@ -223,9 +242,45 @@ class _Pass:
         if self.stores[name] == 1 and value is not _NULL:
             self.bound[name] = value
         else:
+            self.found.bindings.setdefault(self._parameter(name), []).append(value)
             self._use(value)
+            if each.opname == "STORE_FAST" and value is not _NULL:
+                self.current[name] = value
 
     store_deref = store_name = store_fast
+
+    def _variable(self, name: str) -> Symbol:
+        return self.bound.get(name) or self.current.get(name) or self._parameter(name)
+
+    def _parameter(self, name: str) -> Parameter:
+        return Parameter(name, self.code.co_qualname)
+
+    def return_value(self, each: dis.Instruction) -> None:
+        value = self._pop()
+        if self.whole:
+            self.found.returned.append(value)
+        self._use(value)
+
+    def return_const(self, each: dis.Instruction) -> None:
+        if self.whole:
+            self.found.returned.append(Const(each.argval))
+
+    def format_value(self, each: dis.Instruction) -> None:
+        if (each.arg or 0) & 4:
+            self._use(self._pop())
+        self._formatted(self._pop())
+
+    def format_simple(self, each: dis.Instruction) -> None:
+        self._formatted(self._pop())
+
+    def format_with_spec(self, each: dis.Instruction) -> None:
+        self._use(self._pop())
+        self._formatted(self._pop())
+
+    def _formatted(self, value: Symbol) -> None:
+        self.found.iterators.append(Call(Name("global", ("format",)), (value,), {}, kept=True))
+        self._use(value)
+        self.stack.append(Made("FORMAT"))
 
     def store_global(self, each: dis.Instruction) -> None:
         self._use(self._pop())
@@ -300,8 +355,16 @@ class _Pass:
             else:
                 call.callee.of.consumers.append(call)
         elif not isinstance(call.callee, Name):
+            self._sorts(call.callee)
             self._use(call.callee)
         self.stack.append(call)
+
+    def _sorts(self, callee: Symbol) -> None:
+        """If a variable is sorted in place, so is what it was bound to before."""
+        if isinstance(callee, Attribute) and callee.name == "sort" and isinstance(callee.of, Parameter):
+            for each in self.found.bindings.get(callee.of, ()):
+                if isinstance(each, Call):
+                    each.sorted = True
 
     def binary_subscr(self, each: dis.Instruction) -> None:
         key, container = self._pop(), self._pop()
@@ -309,7 +372,8 @@ class _Pass:
         self._use(key)
         if not isinstance(container, Name):
             self._use(container)
-        self.stack.append(Attribute(container, "[]") if not isinstance(container, Name) else UNKNOWN)
+        named = isinstance(container, Name)
+        self.stack.append(Item(container, key) if named else Attribute(container, "[]"))
 
     def contains_op(self, each: dis.Instruction) -> None:
         container, key = self._pop(), self._pop()

@@ -4,12 +4,15 @@ process.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
+from prebake.leaves import Leaf
 
 
 def _cpus() -> str:
@@ -25,6 +28,14 @@ FLAGS: tuple[tuple[str, str, str, Any], ...] = (
     # Its tables come in so many pieces, on which the last bit of a sum depends.
     ("polars", "polars", "thread_pool_size", _cpus),
 )
+#: What decimal arithmetic is done by; its flags only tell what happened.
+CONTEXT = ("prec", "rounding", "Emin", "Emax", "clamp", "capitals")
+#: Options of pandas that change what it yields, not only how it is shown.
+OPTIONS = ("mode.string_storage",)
+#: Those of versions before 3, which later ones only warn of.
+OLD_OPTIONS = ("mode.copy_on_write", "mode.use_inf_as_na", "future.infer_string")
+#: Versions and flags that are kept as they are written: a job has some tens.
+PARTS_MAX = 1000
 #: Words in the names of variables that hold secrets.
 SECRETS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 
@@ -35,7 +46,7 @@ def surround(encoder: Encoder) -> None:
     for owner in sorted(packages.required(frozenset(encoder.packages))):
         encoder.packages.setdefault(owner.name, owner.version)
     for name, version in sorted(encoder.packages.items()):
-        _named(encoder, "version", f"package {name}", version)
+        encoder.again(*_part("version", f"package {name}", version))
     for name, value in sorted(encoder.variables.items()):
         # The value counts, but what is a secret is shown to nobody.
         secret = any(word in name.upper() for word in SECRETS)
@@ -45,7 +56,26 @@ def surround(encoder: Encoder) -> None:
         _named(encoder, "environment", f"[file] {path}", content)
     for (distribution, module, attribute, _), value in zip(FLAGS, flags(), strict=True):
         if distribution in encoder.packages:
-            _named(encoder, "environment", f"[process] {module}.{attribute}", value)
+            encoder.again(*_part("environment", f"[process] {module}.{attribute}", value))
+    for name, value in _settings(encoder):
+        encoder.again(*_part("environment", f"[process] {name}", value))
+
+
+def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
+    """Settings of the process that are looked at only for code that may depend on them."""
+    decimal, pandas = sys.modules.get("decimal"), sys.modules.get("pandas")
+    if decimal is not None and encoder.names & {"Decimal", "decimal"}:
+        context = decimal.getcontext()
+        for name in CONTEXT:
+            yield f"decimal.getcontext().{name}", str(getattr(context, name))
+    if pandas is not None and "pandas" in encoder.packages:
+        old = pandas.__version__.startswith(("1.", "2."))
+        for name in (*OPTIONS, *(OLD_OPTIONS if old else ())):
+            try:
+                yield f"pandas {name}", str(pandas.get_option(name))
+            except Exception:
+                # This version has no such option.
+                continue
 
 
 def flags() -> tuple[str, ...]:
@@ -56,6 +86,14 @@ def flags() -> tuple[str, ...]:
         value = unloaded if loaded is None else getattr(loaded, attribute, unloaded)
         found.append(str(value() if callable(value) else value))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=PARTS_MAX)
+def _part(kind: str, name: str, value: str) -> tuple[bytes, Leaf]:
+    """What is written of a text, and its leaf: the same for every value that it surrounds."""
+    encoder = Encoder("")
+    _named(encoder, kind, name, value)
+    return bytes(encoder.out), encoder.leaves[0]
 
 
 def _named(encoder: Encoder, kind: str, name: str, value: Any, shown: bool = True) -> None:

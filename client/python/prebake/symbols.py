@@ -35,6 +35,16 @@ class Parameter(Symbol):
     """A parameter, or a variable that is bound more than once."""
 
     name: str
+    #: Where it is bound.
+    scope: str = ""
+
+
+@dataclass(frozen=True)
+class Item(Symbol):
+    """What is in a named container under a key."""
+
+    of: Name
+    key: Symbol
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,10 @@ class Symbols:
     keyed: list[tuple[Symbol, Symbol]] = field(default_factory=list)
     #: Iterators that loops and comprehensions make, as calls of `iter`.
     iterators: list[Call] = field(default_factory=list)
+    #: What is returned, not by code nested in it.
+    returned: list[Symbol] = field(default_factory=list)
+    #: What a variable that is bound more than once may stand for.
+    bindings: dict[Parameter, list[Symbol]] = field(default_factory=dict)
     #: Containers and objects that are written into.
     written: list[Symbol] = field(default_factory=list)
 

@@ -114,9 +114,12 @@ def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
 
 
 def _of_files(files: Any, steps: list[Step], how: _How) -> Dataset:
-    if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, files))):
-        raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
-    return how.of(FileSource(paths(files), steps, how.root, not how.path))
+    try:
+        named = paths(files)
+    except TypeError:
+        said = "wrap takes a list of file paths; this list holds something else"
+        raise Refused(Code.DATASET, said) from None
+    return how.of(FileSource(named, steps, how.root, not how.path))
 
 
 def _as_it_is(dataset: Any, steps: Any) -> Any:

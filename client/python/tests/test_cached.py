@@ -180,9 +180,10 @@ def test_a_file_that_is_edited_while_it_is_read(call: Call, tmp_path: Path) -> N
     function += """
 @prebake.pure
 def edit():
-    text = "late" if os.path.exists("edit") else "four"
+    name = "ed%s" % "it"
+    text = "late" if os.path.exists(name) else "four"
     if text == "late":
-        os.remove("edit")
+        os.remove(name)
         with open("data.txt", "w") as file:
             file.write(text)
         os.utime("data.txt", (1e9, 1e9))

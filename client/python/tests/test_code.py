@@ -1,6 +1,7 @@
 """Fingerprints of code: what must change them, and what must not."""
 
 import functools
+import os
 import re
 import sys
 import threading
@@ -29,6 +30,14 @@ def transform(x, scale=2):
     # A comment.
     return helper(x) * scale
 TARGET = transform
+"""
+
+PROTOCOL = """
+import typing
+class Shape(typing.Protocol):
+    def area(self): ...
+class Square(Shape):
+    def area(self): return 1
 """
 
 
@@ -337,3 +346,157 @@ def test_one_installed_function_in_the_place_of_another(monkeypatch: pytest.Monk
     before = prebake.fingerprint(mean)
     monkeypatch.setattr(np, "mean", np.sum)
     assert prebake.fingerprint(mean) != before
+
+
+@pytest.mark.parametrize(
+    ("top", "body"),
+    [
+        ("import numpy as np", "return np.random.default_rng(7)"),
+        ("import numpy as np", "return np.polynomial.polynomial.polyval(2, (1, 3))"),
+        ("", "import colorsys; return colorsys.ONE_THIRD"),
+        ("", "from colorsys import ONE_THIRD; return ONE_THIRD"),
+        ("", "from PIL import Image; return Image.BILINEAR"),
+        ("", "import xml.etree.ElementTree as ET; return ET.fromstring('<a/>').tag"),
+        ("", "from xml.etree import ElementTree; return ElementTree.VERSION"),
+        ("", "from pack import part; return part.SIZE"),
+        ("", "import pack.part; return pack.part.SIZE"),
+        (PROTOCOL, "return Square().area()"),
+    ],
+)
+def test_the_same_before_and_after_the_first_call(script: Run, tmp_path: Path, top: str, body: str) -> None:
+    """Packages load some of their modules at first use, and so do functions that import."""
+    (tmp_path / "job" / "pack").mkdir(parents=True)
+    (tmp_path / "job" / "pack" / "__init__.py").touch()
+    (tmp_path / "job" / "pack" / "part.py").write_text("SIZE = 3")
+    main = f"import prebake\n{top}\ndef load(x):\n    {body}\n"
+    main += "before = prebake.fingerprint(load)\nload(0)\nprint(before == prebake.fingerprint(load))"
+    assert script(main) == "True"
+
+
+WRITTEN = ("1111", "2222")
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "np.fromfile('w.txt', 'float32')",
+        "np.loadtxt('w.txt', 'float')",
+        "np.memmap('w.txt')",
+        "pathlib.Path('w.txt').read_text('latin-1')",
+        "pathlib.Path('w.txt').resolve().open().read()",
+        "open('w.txt', 'r+').read()",
+        "open(file='w.txt').read()",
+        "pd.read_csv(filepath_or_buffer='w.txt')",
+        "ET.parse('w.txt')",
+        "configparser.ConfigParser().read('w.txt')",
+        "os.open('w.txt', 0)",
+        "os.path.getsize('w.txt')",
+        "given()",
+        "load_text('w.txt')",
+    ],
+)
+def test_a_file_that_code_names_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {"__name__": "__main__"}
+    code = f"""
+import configparser, os, pathlib, xml.etree.ElementTree as ET
+import numpy as np, pandas as pd
+def load_text(path):
+    return open(path).read()
+def given(path="w.txt"):
+    return open(path).read()
+def load(x):
+    return {reads}
+"""
+    exec(code, space)
+    found = []
+    for text in WRITTEN:
+        Path("w.txt").write_text(text)
+        found.append(prebake.fingerprint(space["load"]))
+    assert found[0] != found[1]
+
+
+def test_a_file_that_code_only_writes_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def log(x: Any) -> Any:
+        with open("w.txt", "w") as file:
+            file.write("x")
+        with open("w.txt", "a") as file:
+            file.write("y")
+
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for text in WRITTEN:
+        Path("w.txt").write_text(text)
+        found.append(prebake.fingerprint(log))
+    assert found[0] == found[1]
+
+
+def test_whether_a_file_is_there_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asks(x: Any) -> Any:
+        return os.path.exists("flag") or Path("other").is_dir()
+
+    monkeypatch.chdir(tmp_path)
+    found = {prebake.fingerprint(asks)}
+    Path("flag").touch()
+    found.add(prebake.fingerprint(asks))
+    Path("other").mkdir()
+    found.add(prebake.fingerprint(asks))
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    "tells", ["datetime.datetime.fromtimestamp(x).hour", "time.localtime(x).tm_hour", "x.timestamp()"]
+)
+def test_what_tells_local_time_depends_on_the_zone(monkeypatch: pytest.MonkeyPatch, tells: str) -> None:
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(f"import datetime, time\ndef tell(x):\n    return {tells}", space)
+    found = set()
+    for zone in ("UTC", "Asia/Tokyo"):
+        monkeypatch.setenv("TZ", zone)
+        found.add(prebake.fingerprint(space["tell"]))
+    assert len(found) == 2
+
+
+MISSING = object()
+
+
+def test_what_code_only_compares_with_is_known() -> None:
+    def first(x: Any, default: Any = MISSING) -> Any:
+        return x if default is MISSING else default
+
+    assert len(prebake.fingerprint(first)) == 64
+    with pytest.raises(prebake.Refused, match="bare object"):
+        prebake.fingerprint(MISSING)
+
+
+ACCESSOR = """
+import pandas as pd
+@pd.api.extensions.register_dataframe_accessor("clean")
+class Clean:
+    def __init__(self, frame): self.frame = frame
+    def run(self): return self.frame * BY
+"""
+METHOD = "import pandas as pd\npd.DataFrame.clean = lambda frame: frame * BY\n"
+OF_IMAGES = "from PIL import Image\nImage.Image.clean = lambda image: image.rotate(BY)\n"
+
+
+@pytest.mark.parametrize("added", [ACCESSOR, METHOD, OF_IMAGES])
+def test_what_was_added_to_an_installed_class_counts_where_it_is_asked_for(script: Run, added: str) -> None:
+    def made(by: int, asked: str) -> str:
+        return script(f"{added.replace('BY', str(by))}\ndef TARGET(x):\n    return x.{asked}\n{PRINT}")
+
+    assert made(2, "clean") != made(3, "clean")
+    assert made(2, "other") == made(3, "other")
+
+
+@pytest.mark.parametrize(
+    ("code", "setting"),
+    [
+        ("import decimal", "decimal.getcontext().prec = 5"),
+        ("import pandas as pd", "pd.set_option('mode.string_storage', 'python')"),
+    ],
+)
+def test_settings_that_change_results_count(script: Run, code: str, setting: str) -> None:
+    uses = "return decimal.Decimal(x) / 3" if "decimal" in code else "return pd.Series(x)"
+    main = f"{code}\ndef TARGET(x):\n    {uses}\n"
+    assert script(main + PRINT) != script(f"{main}{setting}\n{PRINT}")
