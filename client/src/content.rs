@@ -105,7 +105,8 @@ pub(crate) fn observe_all<'a>(
     observed
 }
 
-fn scope_thread<'scope, T: Send + 'scope>(
+/// None if there is no thread to be had.
+pub(crate) fn scope_thread<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Option<ScopedJoinHandle<'scope, T>> {
@@ -153,7 +154,8 @@ pub(crate) fn contents<'a>(
     let now = clock.wall_ns();
     let observed = observe_all(paths.iter().copied(), clock).into_iter();
     let observed: Vec<Result<FileStat>> = observed.map(|o| o.map(|o| o.stat)).collect();
-    let mut contents: Vec<Option<Result<Content>>> = failures(&observed);
+    let failed = observed.iter().map(|o| o.as_ref().err());
+    let mut contents: Vec<Option<Result<Content>>> = failed.map(|e| e.map(|e| Err(e.clone()))).collect();
     let mut devices = HashMap::new();
     let mut tells = |i: usize, stat: &FileStat| is_stamped(&mut devices, paths[i], stat);
     loop {
@@ -184,25 +186,6 @@ pub(crate) fn contents<'a>(
         .collect()
 }
 
-/// What the memo knows of files that were looked at; None of those that would have to be read.
-pub(crate) fn recalled(
-    paths: &[&Path],
-    observed: &[Result<FileStat>],
-    memo: &dyn Memo,
-    now: i64,
-) -> Vec<Option<Result<Content>>> {
-    let mut contents = failures(observed);
-    let mut devices = HashMap::new();
-    let tells = |i: usize, stat: &FileStat| is_stamped(&mut devices, paths[i], stat);
-    recall(observed, &mut contents, memo, now, tells);
-    contents
-}
-
-fn failures(observed: &[Result<FileStat>]) -> Vec<Option<Result<Content>>> {
-    let failed = observed.iter().map(|o| o.as_ref().err());
-    failed.map(|e| e.map(|e| Err(e.clone()))).collect()
-}
-
 /// Takes from the memo what it knows of files that are not known yet and settled.
 fn recall(
     observed: &[Result<FileStat>],
@@ -229,6 +212,16 @@ fn recall(
             })
         });
     }
+}
+
+/// Whether the memo may know a file that was looked at later than `now`.
+pub(crate) fn may_be_recalled(
+    devices: &mut HashMap<u64, bool>,
+    path: &Path,
+    stat: &FileStat,
+    now: i64,
+) -> bool {
+    !is_racy(stat, now) && is_stamped(devices, path, stat)
 }
 
 /// Whether a file's stat tells it from every other, for other jobs too. Asked once for a device.

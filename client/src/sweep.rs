@@ -2,13 +2,16 @@
 //!
 //! What is served was looked at in its epoch, whoever did it: a sweep only saves time, and may stop anywhere.
 
+use crate::content::{Memo, scope_thread};
+use crate::inputs::Part;
 use crate::items::Inner;
 use parking_lot::Mutex;
+use prebake_fingerprint::{Digest, FileStat};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
 /// How long a caller looks itself. Some thousand files are looked at by then, and no thread is begun for fewer.
@@ -19,6 +22,9 @@ const REST: u32 = 4;
 
 /// Of the thread. Jobs go first; yet not the least, since it holds their lock for some microseconds now and then.
 const NICENESS: i32 = 10;
+
+/// Parts that the memo is asked for at once: a question takes most of a millisecond, however little is asked.
+const PARTS: usize = 4;
 
 /// New files that are asked for in vain, one after the other, before no more are: nobody read them yet, and they are read
 /// when they are wanted.
@@ -53,10 +59,13 @@ impl Sweep {
 
     /// Looks for a moment in this thread, and then in one of its own.
     pub(crate) fn begin(mut self) {
-        while self.step() {
-            let Some(inner) = self.items.upgrade() else {
-                return;
-            };
+        while let Some(inner) = self.items.upgrade() {
+            let parts = self.look(&inner, 1);
+            if parts.is_empty() {
+                return self.complete(&inner);
+            }
+            let answers = inner.session.ask(&self.asks(&parts));
+            self.note(&inner, parts, answers);
             if inner.session.clock.elapsed() < self.begun + AT_ONCE {
                 continue;
             }
@@ -69,16 +78,12 @@ impl Sweep {
     }
 
     /// Goes on in a thread; false if there is none to be had.
-    fn detach(mut self) -> bool {
+    fn detach(self) -> bool {
         let started = RUNNING.try_lock().and_then(|mut running| {
             running.retain(|thread| !thread.is_finished());
             let sweep = move || {
                 let _ = setpriority_process(Some(gettid()), NICENESS);
-                while self.step() {
-                    if STOPPED.load(Ordering::Relaxed) {
-                        return self.end();
-                    }
-                }
+                self.go_on();
             };
             let thread = Builder::new().name("prebake-sweep".to_owned()).spawn(sweep);
             thread.map(|thread| running.push(thread)).ok()
@@ -86,35 +91,78 @@ impl Sweep {
         started.is_some()
     }
 
-    /// Looks at some files; false if there are no more.
-    fn step(&mut self) -> bool {
-        let Some(inner) = self.items.upgrade() else {
-            return false;
-        };
-        let part = inner.state.lock().inputs.part(self.next, self.new);
-        let Some(mut part) = part else {
-            inner.state.lock().inputs.end_look(inner.session.clock.elapsed());
-            self.end();
-            return false;
-        };
-        part.look(&*inner.session, &*inner.session.clock);
-        self.next = part.next;
-        self.unknown = match part.recalled() {
-            0 => self.unknown + part.asked,
-            _ => 0,
-        };
-        self.new &= self.unknown < UNKNOWN_MAX;
-        inner.state.lock().inputs.found(part);
-        true
+    /// Looks at the rest, at some files while the memo answers for those before: both take about as long.
+    fn go_on(mut self) {
+        let mut parts = Vec::new();
+        while let Some(inner) = self.items.upgrade() {
+            let asks = self.asks(&parts);
+            let (next, answers) = thread::scope(|scope| {
+                let ask = || inner.session.ask(&asks);
+                let asking = if asks.is_empty() {
+                    None
+                } else {
+                    scope_thread(scope, ask)
+                };
+                let next = self.look(&inner, PARTS);
+                // Without a thread, or if it panicked, here.
+                let answers = asking.and_then(|asking| asking.join().ok());
+                (next, answers.unwrap_or_else(ask))
+            });
+            self.note(&inner, parts, answers);
+            if next.is_empty() {
+                return self.complete(&inner);
+            }
+            if STOPPED.load(Ordering::Relaxed) {
+                return self.end(&inner);
+            }
+            parts = next;
+        }
     }
 
-    fn end(&self) {
-        if let Some(inner) = self.items.upgrade() {
-            let now = inner.session.clock.elapsed();
-            let mut state = inner.state.lock();
-            state.sweeping = false;
-            state.rests_until = now + REST * now.saturating_sub(self.begun);
+    /// Looks at some files; none if there are no more.
+    fn look(&mut self, inner: &Inner, parts: usize) -> Vec<Part> {
+        let mut looked = Vec::with_capacity(parts);
+        while looked.len() < parts {
+            let part = inner.state.lock().inputs.part(self.next, self.new);
+            let Some(mut part) = part else {
+                break;
+            };
+            part.look(&*inner.session.clock);
+            self.next = part.next;
+            looked.push(part);
         }
+        looked
+    }
+
+    /// What to ask the memo for; nothing once it is not asked any more.
+    fn asks(&self, parts: &[Part]) -> Vec<FileStat> {
+        let parts = if self.new { parts } else { &[] };
+        parts.iter().flat_map(Part::asks).collect()
+    }
+
+    fn note(&mut self, inner: &Inner, parts: Vec<Part>, answers: Vec<Option<Digest>>) {
+        let mut answers = answers.into_iter();
+        for mut part in parts {
+            self.unknown = match part.recall(&mut answers) {
+                0 => self.unknown + part.new,
+                _ => 0,
+            };
+            inner.state.lock().inputs.found(part);
+        }
+        self.new &= self.unknown < UNKNOWN_MAX;
+    }
+
+    /// All were looked at.
+    fn complete(&self, inner: &Inner) {
+        inner.state.lock().inputs.end_look(inner.session.clock.elapsed());
+        self.end(inner);
+    }
+
+    fn end(&self, inner: &Inner) {
+        let now = inner.session.clock.elapsed();
+        let mut state = inner.state.lock();
+        state.sweeping = false;
+        state.rests_until = now + REST * now.saturating_sub(self.begun);
     }
 }
 

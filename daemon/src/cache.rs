@@ -33,6 +33,9 @@ pub const LEASE_MAX: Duration = Duration::from_secs(3600);
 /// Longest wait inside one request; callers repeat it.
 pub const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// A file's stat as part of a key of the index.
+pub type StatKey = [u8; 40];
+
 /// The cache of one daemon.
 pub struct Cache {
     /// Settings.
@@ -316,17 +319,20 @@ impl Cache {
         }
     }
 
-    /// Digests of files by trust domain and stat, where known.
-    pub fn recall(&self, session: &Session, stat: &[u8]) -> Option<Digest> {
-        let value = self.index.get(Space::Memo, &memo_key(session, stat)).ok()??;
-        Digest::try_from(&value[..]).ok()
+    /// Digests of files by trust domain and stat, where known. One answer for each.
+    pub fn recall(&self, session: &Session, stats: &[StatKey]) -> Vec<Option<Digest>> {
+        let keys: Vec<_> = stats.iter().map(|stat| memo_key(session, stat)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_slice()).collect();
+        let known = self.index.get_all(Space::Memo, &keys);
+        let known = known.unwrap_or_else(|_| vec![None; keys.len()]).into_iter();
+        known.map(|value| Digest::try_from(&value?[..]).ok()).collect()
     }
 
     /// Remembers digests of files.
-    pub fn memorize(&self, session: &Session, stats: Vec<(Vec<u8>, Digest)>) {
+    pub fn memorize(&self, session: &Session, stats: Vec<(StatKey, Digest)>) {
         let records: Vec<_> = stats
             .into_iter()
-            .map(|(stat, digest)| (memo_key(session, &stat), digest.0.to_vec()))
+            .map(|(stat, digest)| (memo_key(session, &stat).to_vec(), digest.0.to_vec()))
             .collect();
         let room = self.index_space.claim(records.len(), &self.ssd);
         if let Err(error) = room.and_then(|()| self.index.put(Space::Memo, &records)) {
@@ -336,8 +342,12 @@ impl Cache {
 }
 
 /// A user may name only his own files' digests: another's memo could poison his identity.
-fn memo_key(session: &Session, stat: &[u8]) -> Vec<u8> {
-    [&session.peer.uid.to_be_bytes()[..], stat].concat()
+fn memo_key(session: &Session, stat: &StatKey) -> [u8; 44] {
+    let mut key = [0; 44];
+    let (uid, rest) = key.split_at_mut(4);
+    uid.copy_from_slice(&session.peer.uid.to_be_bytes());
+    rest.copy_from_slice(stat);
+    key
 }
 
 /// The trust domain of a session.

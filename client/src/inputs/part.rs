@@ -1,8 +1,9 @@
 //! Some files of a sweep, looked at while nothing is locked.
 
 use crate::clock::Clock;
-use crate::content::{Content, Memo, Observed, observe_all, recalled};
-use prebake_fingerprint::FileStat;
+use crate::content::{Content, Observed, may_be_recalled, observe_all};
+use prebake_fingerprint::{Digest, FileStat};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// A file that was not looked at yet in an epoch.
@@ -20,9 +21,11 @@ pub(crate) struct Part {
     pub(crate) next: usize,
     due: Vec<Due>,
     pub(super) seen: Vec<(usize, Observed)>,
+    /// What the memo is to be asked for.
+    unknown: Vec<(usize, FileStat)>,
     pub(super) learned: Vec<(usize, Content)>,
-    /// How many files the memo was asked for.
-    pub(crate) asked: usize,
+    /// How many files were seen of which nothing was known.
+    pub(crate) new: usize,
 }
 
 impl Part {
@@ -32,38 +35,48 @@ impl Part {
             next,
             due,
             seen: Vec::new(),
+            unknown: Vec::new(),
             learned: Vec::new(),
-            asked: 0,
+            new: 0,
         }
     }
 
     /// Looks at the files. None is read: one that changed, or that the memo does not know, is left to whoever wants it.
-    pub(crate) fn look(&mut self, memo: &dyn Memo, clock: &dyn Clock) {
+    pub(crate) fn look(&mut self, clock: &dyn Clock) {
         let now = clock.wall_ns();
         let observed = observe_all(self.due.iter().map(|due| due.path.as_path()), clock);
-        let (mut new, mut stats) = (Vec::new(), Vec::new());
+        let mut devices = HashMap::new();
         for (due, seen) in self.due.iter().zip(observed) {
-            match (due.stat, seen) {
-                (Some(_), Ok(seen)) => self.seen.push((due.i, seen)),
-                (None, Ok(seen)) => {
-                    new.push(due);
-                    stats.push(Ok(seen.stat));
-                }
-                (_, Err(_)) => {}
+            let Ok(seen) = seen else {
+                continue;
+            };
+            if due.stat.is_some() {
+                self.seen.push((due.i, seen));
+                continue;
+            }
+            self.new += 1;
+            if may_be_recalled(&mut devices, &due.path, &seen.stat, now) {
+                self.unknown.push((due.i, seen.stat));
             }
         }
-        self.asked = new.len();
-        let paths = new.iter().map(|due| due.path.as_path()).collect::<Vec<_>>();
-        let contents = recalled(&paths, &stats, memo, now).into_iter();
-        let known = new
-            .iter()
-            .zip(contents)
-            .filter_map(|(due, found)| Some((due.i, found?.ok()?)));
-        self.learned.extend(known);
     }
 
-    /// How many of those that were asked for the memo knew.
-    pub(crate) fn recalled(&self) -> usize {
+    /// The stats to ask the memo for.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = FileStat> {
+        self.unknown.iter().map(|(_, stat)| *stat)
+    }
+
+    /// Takes the memo's answers, as many as there were questions; how many files it knew.
+    pub(crate) fn recall(&mut self, answers: &mut impl Iterator<Item = Option<Digest>>) -> usize {
+        let answered = self.unknown.drain(..).zip(answers);
+        self.learned.extend(answered.filter_map(|((i, stat), digest)| {
+            let content = Content {
+                stat,
+                digest: digest?,
+                racy: false,
+            };
+            Some((i, content))
+        }));
         self.learned.len()
     }
 }

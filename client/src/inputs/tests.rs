@@ -241,8 +241,10 @@ fn a_file_learned_since_the_last_look_is_looked_at() {
 pub(super) fn sweep(inputs: &mut Inputs, new: bool, memo: &dyn Memo, mut meanwhile: impl FnMut(&mut Inputs)) {
     let mut next = 0;
     while let Some(mut part) = inputs.part(next, new) {
-        part.look(memo, &later());
+        part.look(&later());
         next = part.next;
+        let asks: Vec<_> = part.asks().collect();
+        part.recall(&mut memo.ask(&asks).into_iter());
         meanwhile(inputs);
         inputs.found(part);
     }
@@ -302,6 +304,55 @@ fn a_first_sweep_takes_from_the_memo_what_it_knows_and_reads_nothing() {
     assert_eq!(looked_at(&mut inputs), [true, false]);
     assert!(inputs.fingerprint(1).is_none());
     assert_eq!(memo.0.borrow().len(), known, "b was read");
+}
+
+#[test]
+fn parts_for_which_the_memo_is_asked_at_once_take_each_its_own_answers() {
+    let temp = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..600).map(|i| format!("{i:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let exists = |i: &usize| !i.is_multiple_of(7);
+    for i in (0..600).filter(exists) {
+        fs::write(temp.path().join(names[i]), names[i]).unwrap();
+    }
+    let memo = Remembered::default();
+    let remembered: Vec<usize> = (0..600).filter(|i| exists(i) && i.is_multiple_of(3)).collect();
+    let mut before = files(temp.path(), &names);
+    before.refresh(&remembered, &memo, &later());
+    let mut inputs = files(temp.path(), &names);
+    inputs.begin_epoch(SECOND);
+    let mut parts: Vec<Part> = Vec::new();
+    while let Some(mut part) = inputs.part(parts.last().map_or(0, |part| part.next), true) {
+        part.look(&later());
+        parts.push(part);
+    }
+    assert!(parts.len() > 1);
+    assert_eq!(
+        parts.iter().map(|part| part.new).sum::<usize>(),
+        (0..600).filter(exists).count()
+    );
+    let asks: Vec<_> = parts.iter().flat_map(Part::asks).collect();
+    let mut answers = memo.ask(&asks).into_iter();
+    let mut recalled = 0;
+    for mut part in parts {
+        recalled += part.recall(&mut answers);
+        inputs.found(part);
+    }
+    assert_eq!(recalled, remembered.len());
+    for i in 0..600 {
+        assert_eq!(inputs.fingerprint(i), before.fingerprint(i), "file {i}");
+    }
+}
+
+#[test]
+fn parts_that_the_memo_was_not_asked_for_learn_nothing() {
+    let temp = folder(&[("a", "one")]);
+    let mut inputs = files(temp.path(), &["a"]);
+    let mut part = inputs.part(0, true).unwrap();
+    part.look(&later());
+    assert_eq!((part.new, part.recall(&mut std::iter::empty())), (1, 0));
+    inputs.found(part);
+    assert!(inputs.fingerprint(0).is_none());
 }
 
 #[test]

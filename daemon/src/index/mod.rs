@@ -49,6 +49,13 @@ pub trait IndexStore: Send + Sync + 'static {
     /// # Errors
     /// As the store says; the caller goes on without.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The values of several records, in the order of the keys.
+    ///
+    /// # Errors
+    /// As the store says; the caller goes on without.
+    fn get_all(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(space, key)).collect()
+    }
     /// Writes records.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 use super::{IndexStore, MemoryStore, Record, Space};
 use crate::error::{Error, Kind, Result};
+use sled::IVec;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -26,6 +27,9 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 /// An index of more bytes is written anew at start: sled keeps about three times its live data, and
 /// the memo of file digests only grows. 256 MiB remember about a million files.
 const BYTES_MAX: u64 = 256 << 20;
+
+/// Records read in passing before the next one is looked up: about a page of sled's.
+const PASSED_MAX: usize = 16;
 
 /// Part of the folder name of the index; another version of the records gets another name.
 const VERSION: &str = "index-v1";
@@ -150,6 +154,35 @@ impl IndexStore for SledStore {
         self.on(space, |tree| Ok(tree.get(key)?.map(|v| v.to_vec())))
     }
 
+    /// Neighbours are read in passing: sled walks down from its root for each key that is looked up by itself.
+    fn get_all(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.on(space, |tree| {
+            let mut values = vec![None; keys.len()];
+            let mut sorted: Vec<_> = keys.iter().copied().enumerate().collect();
+            sorted.sort_unstable_by_key(|(_, key)| *key);
+            let Some((_, first)) = sorted.first() else {
+                return Ok(values);
+            };
+            let mut records = tree.range(*first..);
+            let mut record = records.next().transpose()?;
+            for (place, key) in sorted {
+                let is_before =
+                    |record: &Option<(IVec, IVec)>| record.as_ref().is_some_and(|(k, _)| **k < *key);
+                let mut passed = 0;
+                while is_before(&record) {
+                    if passed == PASSED_MAX {
+                        records = tree.range(key..);
+                    }
+                    record = records.next().transpose()?;
+                    passed += 1;
+                }
+                let found = record.as_ref().filter(|(k, _)| k == key);
+                values[place] = found.map(|(_, value)| value.to_vec());
+            }
+            Ok(values)
+        })
+    }
+
     fn put(&self, space: Space, records: &[Record]) -> Result<()> {
         self.on(space, |tree| {
             let mut batch = sled::Batch::default();
@@ -206,6 +239,30 @@ mod tests {
         store
             .put(Space::Counters, &[(b"hits".to_vec(), b"8".to_vec())])
             .unwrap();
+    }
+
+    #[test]
+    fn values_are_those_of_their_keys_in_any_order_and_however_far_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open_or_rebuild(folder.path());
+        let key = |i: u16| i.to_be_bytes();
+        let records: Vec<Record> = (0..1000).map(|i| (key(2 * i).to_vec(), vec![i as u8])).collect();
+        store.put(Space::Memo, &records).unwrap();
+        let near = (400..500).rev();
+        let asked = near.chain([1999, 0, 7, 1998, 7, 0, 1, 1000, u16::MAX]).map(key);
+        let asked: Vec<_> = asked.collect();
+        let keys: Vec<&[u8]> = asked.iter().map(|key| key.as_slice()).collect();
+        let alone: Vec<_> = keys
+            .iter()
+            .map(|key| store.get(Space::Memo, key).unwrap())
+            .collect();
+        assert!(alone.iter().any(Option::is_some) && alone.iter().any(Option::is_none));
+        assert_eq!(store.get_all(Space::Memo, &keys).unwrap(), alone);
+        assert_eq!(store.get_all(Space::Memo, &[]).unwrap(), []);
+        assert_eq!(
+            store.get_all(Space::Notes, &keys).unwrap(),
+            vec![None; keys.len()]
+        );
     }
 
     #[test]
