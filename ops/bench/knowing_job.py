@@ -20,6 +20,7 @@ import numpy as np
 
 import prebake
 from prebake import _native, graph, snapshot, tripwire
+from prebake.code import identify
 from prebake.reads import Recorder
 
 #: Calls in one measurement.
@@ -156,7 +157,7 @@ def look(folder: Path) -> dict[str, Any]:
     paths = files(folder)
     next(prebake.wrap(paths, [load]).batches())
     job = _native.connect(None, "bench", False)
-    described = graph.chain([graph.files(False), graph.step(load, graph.identify(load))])
+    described = graph.chain([graph.files(False), graph.step(load, identify(load))])
     items = job.plan(described).files(None, paths)
     start = time.perf_counter()
     for at in range(0, len(paths), CHUNK):

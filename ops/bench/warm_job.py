@@ -18,6 +18,7 @@ import numpy as np
 
 import prebake
 from prebake import _demo_pipeline, _native, graph
+from prebake.code import identify
 
 SHAPE = (224, 224, 3)
 BATCH = 50
@@ -41,7 +42,7 @@ def files(folder: Path) -> list[str]:
 
 def described(transforms: list[Any]) -> str:
     """The graph of transforms over files."""
-    return graph.chain([graph.files(False), *(graph.step(each, graph.identify(each)) for each in transforms)])
+    return graph.chain([graph.files(False), *(graph.step(each, identify(each)) for each in transforms)])
 
 
 def plan() -> dict[str, Any]:
