@@ -203,5 +203,5 @@ class FolderSource(FileSource):
 
 def paths(files: Sequence[Any]) -> list[str]:
     """Paths as they are given to the operating system. Raises `TypeError` if one is none."""
-    # Of a million, asking each is half a second.
-    return list(files) if set(map(type, files)) <= {str} else list(map(os.fspath, files))
+    listed = list(files)
+    return listed if remote.are_files(listed) else list(map(os.fspath, listed))

@@ -265,23 +265,6 @@ class _Pass:
         if self.whole:
             self.found.returned.append(Const(each.argval))
 
-    def format_value(self, each: dis.Instruction) -> None:
-        if (each.arg or 0) & 4:
-            self._use(self._pop())
-        self._formatted(self._pop())
-
-    def format_simple(self, each: dis.Instruction) -> None:
-        self._formatted(self._pop())
-
-    def format_with_spec(self, each: dis.Instruction) -> None:
-        self._use(self._pop())
-        self._formatted(self._pop())
-
-    def _formatted(self, value: Symbol) -> None:
-        self.found.iterators.append(Call(Name("global", ("format",)), (value,), {}, kept=True))
-        self._use(value)
-        self.stack.append(Made("FORMAT"))
-
     def store_global(self, each: dis.Instruction) -> None:
         self._use(self._pop())
 

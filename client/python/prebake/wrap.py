@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from prebake import remote
 from prebake.dataset import Dataset
 from prebake.errors import Code, Refused, not_cached
 from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
@@ -114,12 +115,11 @@ def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
 
 
 def _of_files(files: Any, steps: list[Step], how: _How) -> Dataset:
-    try:
-        named = paths(files)
-    except TypeError:
-        said = "wrap takes a list of file paths; this list holds something else"
-        raise Refused(Code.DATASET, said) from None
-    return how.of(FileSource(named, steps, how.root, not how.path))
+    listed = list(files)
+    plain = remote.are_files(listed)
+    if not plain and not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, listed))):
+        raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
+    return how.of(FileSource(listed if plain else paths(listed), steps, how.root, not how.path))
 
 
 def _as_it_is(dataset: Any, steps: Any) -> Any:

@@ -7,7 +7,7 @@ use prebake_client::{Code, Error, Options};
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::Graph;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString};
 use std::path::PathBuf;
 
 /// Connects to the daemon of a folder (by default the user's), and starts one before if there is none and `autostart`.
@@ -118,8 +118,8 @@ impl Collection {
 
     /// Items that are files: item i is `paths[i]`, named by its path below `root`, by default the folder that they have in
     /// common.
-    fn files(&self, py: Python<'_>, root: Option<PathBuf>, paths: Vec<Bound<'_, PyAny>>) -> PyResult<Items> {
-        let paths = paths.iter().map(path).collect::<PyResult<_>>()?;
+    fn files(&self, py: Python<'_>, root: Option<PathBuf>, paths: &Bound<'_, PyList>) -> PyResult<Items> {
+        let paths = paths.iter().map(|each| path(&each)).collect::<PyResult<_>>()?;
         py.detach(|| self.0.files(root.as_deref(), paths))
             .map(Items::new)
             .map_err(raise)

@@ -75,7 +75,7 @@ mod _native {
     #[pymodule_export]
     use super::job::{Collection, Job, connect};
     #[pymodule_export]
-    use super::plain::{digest_plain, identical};
+    use super::plain::{digest_plain, identical, texts_without};
     #[pymodule_export]
     use super::raw::audit::{listen, record_begins, record_ends};
     #[pymodule_export]

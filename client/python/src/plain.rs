@@ -43,6 +43,16 @@ pub(crate) fn identical(a: &Bound<'_, PyList>, b: &Bound<'_, PyList>) -> bool {
     a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.is(&b))
 }
 
+/// Whether a list is of nothing but texts, none of which begins so. Of a million, asking each in Python is half a
+/// second, which a first batch waits for.
+#[pyfunction]
+pub(crate) fn texts_without(texts: &Bound<'_, PyList>, start: &str) -> bool {
+    texts.iter().all(|each| {
+        let text = each.cast_exact::<PyString>().map(|text| text.to_str());
+        matches!(text, Ok(Ok(text)) if !text.starts_with(start))
+    })
+}
+
 struct Walk {
     hasher: blake3::Hasher,
     gathered: Vec<u8>,

@@ -100,10 +100,6 @@ def under_key(text: str) -> Any:
     return list(BY_KIND["greek"])
 
 
-def formatted(text: str) -> Any:
-    return f"{WORDS}"
-
-
 def tied_by_count(text: str) -> Any:
     words = text.split()
     return max(set(words), key=words.count)
@@ -135,7 +131,6 @@ def counted(words: Any) -> Any:
         one_of_two,
         by_default,
         under_key,
-        formatted,
         tied_by_count,
         tied_by_lambda,
         tied_by_value,
@@ -191,6 +186,12 @@ def kept_unique(words: Any) -> Any:
     return found
 
 
+def told_in_an_error(word: str) -> Any:
+    if word not in WORDS:
+        raise ValueError(f"{word} is none of {WORDS}")
+    return word
+
+
 def a_list_in_helper(words: Any) -> Any:
     return numbered(LISTED), numbered(sorted(set(words)))
 
@@ -207,6 +208,7 @@ def a_list_in_helper(words: Any) -> Any:
         sorted_when_bound_again,
         sorted_in_place,
         kept_unique,
+        told_in_an_error,
         a_list_in_helper,
     ],
 )
