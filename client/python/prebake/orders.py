@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _ABSENT = object()
 #: Steps from one call to those its result goes through.
 CONSUMERS_MAX = 8
+_SILENT = frozenset({"RESUME", "CACHE", "COPY_FREE_VARS", "MAKE_CELL", "EXTENDED_ARG"})
 #: Functions, variables and operators followed one behind the other, to tell what something is.
 STEPS_MAX = 6
 
@@ -188,28 +189,16 @@ def _hashes_vary(members: Any) -> bool:
 
 
 def _is_injective(code: types.CodeType) -> bool:
-    """Whether a key function plainly returns its argument, or a tuple of which that is the first or last
-    part."""
-    steps = [
-        each
-        for each in dis.get_instructions(code)
-        if each.opname not in ("RESUME", "CACHE", "COPY_FREE_VARS")
-    ]
-    if not steps or steps[-1].opname != "RETURN_VALUE" or code.co_argcount != 1:
+    """Whether a key function plainly returns its argument, or a tuple of which that is the last part."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in _SILENT]
+    names = [each.opname for each in steps]
+    # With one way through it, and its argument never bound to something else.
+    plain = not any("JUMP" in name or name.startswith("STORE_") for name in names)
+    if not plain or code.co_argcount != 1 or names[-1:] != ["RETURN_VALUE"]:
         return False
-    first, before = steps[0], steps[:-1]
-    if before and before[-1].opname == "BUILD_TUPLE":
-        before = before[:-1]
-        if (
-            len(before) > 1
-            and _is_argument(first, code)
-            and before[1].opname.startswith("LOAD_")
-            and (before[1].opname not in ("LOAD_ATTR", "LOAD_METHOD"))
-        ):
-            return True
-    elif len(before) != 1:
-        return False
-    return bool(before) and _is_argument(before[-1], code)
+    if names[-2:-1] == ["BUILD_TUPLE"]:
+        return _is_argument(steps[-3], code)
+    return len(steps) == 2 and _is_argument(steps[0], code)
 
 
 def _is_argument(step: dis.Instruction, code: types.CodeType) -> bool:

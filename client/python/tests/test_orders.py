@@ -113,6 +113,23 @@ def tied_by_value(counts: Any) -> Any:
     return sorted(set(counts), key=counts.get, reverse=True)
 
 
+def tied_by_part(words: Any) -> Any:
+    return sorted(set(words), key=lambda word: (word[0], 1))
+
+
+def tied_on_one_way(words: Any, first: bool) -> Any:
+    return sorted(set(words), key=lambda word: (0, word[0]) if first else (1, word))
+
+
+def lowered(word: Any) -> Any:
+    word = word.lower()
+    return 0, word
+
+
+def tied_by_function(words: Any) -> Any:
+    return sorted(set(words), key=lowered)
+
+
 def counted(words: Any) -> Any:
     return Counter(set(words)).most_common(2)
 
@@ -134,6 +151,9 @@ def counted(words: Any) -> Any:
         tied_by_count,
         tied_by_lambda,
         tied_by_value,
+        tied_by_part,
+        tied_on_one_way,
+        tied_by_function,
         counted,
     ],
 )
@@ -145,10 +165,6 @@ def test_the_order_of_a_set_is_refused(target: Any) -> None:
 
 def untied_last(words: Any, counts: Any) -> Any:
     return sorted(set(words), key=lambda word: (-counts[word], word))
-
-
-def untied_first(words: Any, counts: Any) -> Any:
-    return sorted(set(words), key=lambda word: (word, counts))
 
 
 def by_text(words: Any) -> Any:
@@ -201,7 +217,6 @@ def a_list_in_helper(words: Any) -> Any:
     [
         Asked(),
         untied_last,
-        untied_first,
         by_text,
         tied_in_a_list,
         asked_by_helper,
