@@ -17,7 +17,7 @@ def words(text: str) -> frozenset[str]:
 
 
 #: Grows with each change of the tables below, which can make a verdict another.
-VERSION = 3
+VERSION = 4
 
 #: Steady whatever its arguments are; a seeded generator is steady if its seed is seen in the code.
 STEADY, SEEDED, LISTING = "steady", "seeded", "listing"
@@ -117,6 +117,10 @@ CALLS: dict[str, Code | str] = {
     **dict.fromkeys(
         ["threading.get_ident", "threading.get_native_id", "threading.current_thread"], Code.CLOCK
     ),
+    **dict.fromkeys(
+        words("email.utils.formatdate email.utils.localtime resource.getrusage shutil.disk_usage psutil"),
+        Code.CLOCK,
+    ),
     **dict.fromkeys(["multiprocessing.current_process", "os.getloadavg", "ssl.RAND_bytes"], Code.CLOCK),
     # The network.
     **dict.fromkeys(
@@ -135,6 +139,7 @@ CALLS: dict[str, Code | str] = {
     # Files that nothing tells of, and other programs.
     **dict.fromkeys(["os.listdir", "os.scandir", "glob.glob", "glob.iglob", "glob.glob1"], LISTING),
     **dict.fromkeys(["os.walk", "os.fwalk"], Code.UNDECLARED),
+    **dict.fromkeys([f"os.path.get{each}time" for each in "mca"], Code.UNDECLARED),
     **dict.fromkeys(["subprocess", "os.system", "os.popen", "pty", "builtins.input"], Code.UNDECLARED),
     **dict.fromkeys(["os.posix_spawn", "os.posix_spawnp", "os.fork", "sys.stdin"], Code.UNDECLARED),
     # The surroundings.
@@ -144,7 +149,7 @@ CALLS: dict[str, Code | str] = {
             "os.getenvb os.path.expandvars platform.node platform.uname getpass.getuser sys.argv "
             "sys.path locale.getlocale os.environ os.getenv os.putenv os.unsetenv os.get_exec_path "
             "multiprocessing.cpu_count pathlib.Path.cwd locale.getpreferredencoding "
-            "socket.gethostname"
+            "socket.gethostname os.getuid os.geteuid os.getgid os.getegid"
         ),
         Code.ENVIRONMENT,
     ),
@@ -170,17 +175,21 @@ SEEDABLE_METHODS = frozenset({"sample", "shuffle", "rvs", "train_test_split"})
 SEEDS = frozenset({"seed", "random_state", "generator", "rng", "key"})
 #: Methods of paths that list folders in the order of the file system.
 LISTING_METHODS = frozenset({"iterdir", "rglob", "scandir"})
-#: Attributes that lead to names which cannot be seen in the code.
-DYNAMIC_ATTRIBUTES = frozenset(
-    {"__globals__", "__builtins__", "f_globals", "f_locals", "f_back", "__subclasses__"}
-)
+#: Attributes that lead to names which cannot be seen in the code, and what a file says beside its content.
+ATTRIBUTES = {
+    Code.DYNAMIC: words("__globals__ __builtins__ f_globals f_locals f_back __subclasses__"),
+    Code.UNDECLARED: words(
+        "st_mtime st_mtime_ns st_ctime st_ctime_ns st_atime st_atime_ns st_ino st_birthtime"
+    ),
+}
 #: Functions that read the file that their first argument names.
 READERS = words(
     "builtins.open io.open numpy.load numpy.loadtxt numpy.genfromtxt numpy.fromfile torch.load "
     "PIL.Image.open pandas.read_csv pandas.read_json pandas.read_parquet pandas.read_pickle "
     "pandas.read_table polars.read_csv polars.read_parquet cv2.imread gzip.open bz2.open lzma.open "
     "tokenizers.Tokenizer.from_file safetensors.torch.load_file pyarrow.parquet.read_table "
-    "pyarrow.csv.read_csv codecs.open linecache.getline linecache.getlines"
+    "pyarrow.csv.read_csv codecs.open linecache.getline linecache.getlines zipfile.ZipFile tarfile.TarFile "
+    "sqlite3.connect"
 )
 #: Functions that open files in compiled code, where Python's audit hook hears nothing.
 COMPILED_READERS = words(
@@ -194,7 +203,7 @@ COMPILED_READERS = words(
     "pyarrow.parquet.ParquetFile pyarrow.memory_map pyarrow.OSFile pyarrow.csv.read_csv "
     "pyarrow.feather.read_table pyarrow.dataset.dataset polars.read_csv polars.read_parquet "
     "polars.scan_csv polars.scan_parquet duckdb.connect duckdb.read_parquet faiss.read_index "
-    "tensorflow.io.read_file tensorflow.io.gfile.GFile xgboost.Booster lightgbm.Booster"
+    "tensorflow.io.read_file tensorflow.io.gfile.GFile xgboost.Booster lightgbm.Booster sqlite3.connect"
 )
 #: Functions whose result does not depend on the order of what they are given.
 ORDERLESS = frozenset({"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "fsum"})
@@ -210,6 +219,8 @@ READING = re.compile(r"(read|load|open|parse|imread|memmap|from_?file|loadtxt|ge
 FILE_KEYWORDS = words("file filename fname path fp io source filepath filepath_or_buffer")
 #: Functions that tell whether there is a file, or how large it is.
 LOOKERS = words("os.path.exists os.path.lexists os.path.isfile os.path.isdir os.path.getsize os.stat os.open")
+#: All whose first argument names a file.
+NAMING = READERS | LOOKERS
 #: Methods of paths that read the file, or look at it.
 PATH_METHODS = words("read_text read_bytes open exists is_file is_dir stat")
 #: Functions and methods whose result depends on the time zone.
@@ -226,7 +237,7 @@ PASSING = frozenset({"list", "tuple", "iter", "map", "filter", "reversed"})
 ORDERED = PASSING | (
     words(
         "str repr format enumerate next zip join array asarray fromiter tensor as_tensor stack chain "
-        "Counter deque dumps fromkeys cat concat "
+        "Counter deque dumps fromkeys cat concat extend extendleft "
         "concatenate Series Index DataFrame OrderedDict writelines choice islice cycle product"
     )
 )
@@ -234,6 +245,17 @@ ORDERED = PASSING | (
 NUMBERS = frozenset(
     {"int", "len", "sum", "abs", "round", "ord", "zlib.crc32", "zlib.adler32", "int.from_bytes"}
 )
+#: Functions that change their first argument.
+CHANGING = words(
+    "heapq.heappush heapq.heappop heapq.heappushpop heapq.heapreplace heapq.heapify bisect.insort "
+    "bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr operator.setitem operator.iadd "
+    "_heapq.heappush _heapq.heappop _heapq.heappushpop _heapq.heapreplace _heapq.heapify _bisect.insort "
+    "_bisect.insort_left _bisect.insort_right"
+)
+#: Methods by which a list or set grows.
+GROWING = words("append appendleft extend extendleft insert add")
+#: Methods that are called for each item.
+FOR_EACH = frozenset({"__call__", "forward"})
 #: Methods that change a list, dictionary or set.
 MUTATORS = words(
     "append extend insert add update pop popitem setdefault remove discard clear appendleft popleft "

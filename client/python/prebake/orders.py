@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from prebake import calls, packages, symbols
 from prebake.errors import Code
-from prebake.symbols import UNKNOWN, Attribute, Call, Const, Item, Made, Name, Parameter, Symbol
+from prebake.symbols import (
+    SET_OPERATORS,
+    UNKNOWN,
+    Attribute,
+    Call,
+    Const,
+    Item,
+    Made,
+    Name,
+    Parameter,
+    Symbol,
+)
 
 if TYPE_CHECKING:
     from prebake.scan import Scan
@@ -99,16 +110,17 @@ class Orders:
 
     def _is_set(self, symbol: Symbol) -> bool:
         if isinstance(symbol, Made):
-            return any(map(self.is_set, symbol.operands))
+            views = map(_is_view, symbol.operands)
+            return symbol.display in SET_OPERATORS and any((*views, *map(self.is_set, symbol.operands)))
         if isinstance(symbol, Parameter):
             bound = self.symbols.bindings.get(symbol, ())
             default = self.scan.defaults.get(symbol.name) if symbol.name in self.scan.given else None
             return varies(default) or any(map(self.is_set, bound))
         if isinstance(symbol, Call):
             return self._makes_set(symbol)
-        return varies(self._value(symbol))
+        return varies(self.value(symbol))
 
-    def _value(self, symbol: Symbol) -> Any:
+    def value(self, symbol: Symbol) -> Any:
         """What a symbol certainly is."""
         if isinstance(symbol, Const):
             return symbol.value
@@ -118,7 +130,7 @@ class Orders:
                 value = inspect.getattr_static(value, each, _ABSENT)
             return value
         if isinstance(symbol, Item) and isinstance(symbol.key, Const):
-            container = self._value(symbol.of)
+            container = self.value(symbol.of)
             if type(container) in (dict, list, tuple):
                 try:
                     return container[symbol.key.value]
@@ -177,6 +189,13 @@ class Orders:
         function = self._function(key)
         code = key.code if isinstance(key, symbols.Code) else getattr(function, "__code__", None)
         return code is None or not _is_injective(code)
+
+
+def _is_view(symbol: Symbol) -> bool:
+    """Whether it is what a dictionary is asked for its keys: two of them make a set."""
+    callee = symbol.callee if isinstance(symbol, Call) and symbol.args == () else None
+    name = callee.path[-1] if isinstance(callee, Name) else getattr(callee, "name", "")
+    return name in ("keys", "items")
 
 
 def varies(value: Any) -> bool:

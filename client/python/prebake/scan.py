@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import os
 import sys
 import types
 from collections import deque
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from prebake import bytecode, calls, packages, stack
 from prebake.errors import Code, Refused
 from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
+from prebake.named_files import NamedFiles
 from prebake.orders import Orders
 from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
 
@@ -36,6 +35,8 @@ _WORDS = {
     Code.DYNAMIC: "reaches names that cannot be seen in its code",
     Code.UNSTABLE: "depends on the hash seed of the process",
 }
+#: What certainly seeds a generator.
+SEED_TYPES = (int, str, bytes, tuple)
 _MARK = "mark the transform with prebake.random()"
 
 
@@ -80,6 +81,7 @@ class Scan:
             ]
         )
         self.orders = Orders(self)
+        self.files = NamedFiles(self)
         #: What it takes from installed modules, by dotted name.
         self.taken: dict[str, Any] = {}
         self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
@@ -87,9 +89,10 @@ class Scan:
     def run(self) -> None:
         """Raises `Refused`, or writes what was found into the identity."""
         found = self.symbols
-        hidden = calls.DYNAMIC_ATTRIBUTES & bytecode.references(self.function.__code__).names
-        if hidden:
-            raise self.refuse(Code.DYNAMIC, min(hidden))
+        names = bytecode.references(self.function.__code__).names
+        for code, attributes in calls.ATTRIBUTES.items():
+            if hidden := attributes & names:
+                raise self.refuse(code, min(hidden))
         for container, key in found.keyed:
             if not isinstance(container, Name):
                 continue
@@ -105,6 +108,8 @@ class Scan:
             self._loaded(name)
         for target in found.written:
             self._written(target)
+        if self.name in calls.FOR_EACH:
+            self._counts()
         self.orders.judge()
 
     def refuse(self, code: Code, what: str, remedy: str = "") -> Refused:
@@ -174,6 +179,8 @@ class Scan:
         if dotted == "os.path.expanduser" or dotted == "pathlib.Path.home":
             self.encoder.variable("HOME")
             return
+        if dotted == "importlib.metadata.version" and self._version(call):
+            return
         if dotted in ("builtins.vars", "builtins.dir"):
             if call.args == ():
                 raise self.refuse(Code.DYNAMIC, dotted)
@@ -188,14 +195,17 @@ class Scan:
             else:
                 self.encoder.computed = True
         self._mutates(callee, call)
+        if dotted in calls.CHANGING and call.args:
+            self._written(call.args[0])
+        out = call.keywords.get("out")
+        if isinstance(out, Name) and hasattr(self.orders.value(out), "__setitem__"):
+            self._written(out)
         self._judge(dotted, call)
-        named = self._reads(call, 1 if dotted in calls.OPENERS else None)
+        named = self.files.look(call)
         self.encoder.opens |= dotted in calls.READERS and not named
         if dotted in calls.COMPILED_READERS and not named:
             self.encoder.unheard.add(dotted)
         value, rest = self.walk(callee)
-        if isinstance(value, PurePath) and len(rest) == 1 and rest[0] in calls.PATH_METHODS:
-            self._read(Const(value), call, 0 if rest[0] == "open" else None)
         if callee.path[-1] in calls.LOCAL_TIME:
             self._time_zone()
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
@@ -240,19 +250,17 @@ class Scan:
         name, of = callee.name, callee.of
         if name == "__hash__" and self.name != "__hash__":
             raise self.refuse(Code.UNSTABLE, "__hash__()")
-        own = isinstance(of, Parameter) and (of.name,) == self.own
+        own = self._is_own(of)
         if name == "pop" and self.orders.is_set(of):
             raise self.refuse(Code.UNSTABLE, "the order of a set", "sort it")
         if name == "glob" and not self.orders.is_sorted(call):
             raise self.refuse(Code.UNDECLARED, "glob()", "sort what it lists")
         self._method_named(name, call, seeded=own or self._from_seeded(of))
-        if name in calls.PATH_METHODS:
-            self._read(of, call, 0 if name == "open" else None)
+        self.files.look(call)
         if name == "expanduser":
             self.encoder.variable("HOME")
         if name in calls.LOCAL_TIME:
             self._time_zone()
-        self._reads(call, None)
 
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
@@ -304,7 +312,12 @@ class Scan:
             return True
         if isinstance(symbol, Name):
             value, rest = self.walk(symbol)
-            return not rest and type(value) in (int, str, bytes, tuple)
+            return not rest and type(value) in SEED_TYPES
+        if isinstance(symbol, Attribute) and self._is_own(symbol.of):
+            # What it is the object tells.
+            what = f"a generator whose seed {symbol.name} is no number or text"
+            self.encoder.seeds.append((symbol.name, self.refuse(Code.RANDOM, what, _MARK)))
+            return True
         if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
             dotted = self.canonical(symbol.callee).removeprefix("builtins.")
             return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
@@ -340,6 +353,26 @@ class Scan:
         if value is not _ABSENT:
             self._carries(target)
 
+    def _counts(self) -> None:
+        """Refuses a method that makes an object's field of what it was, or only has it grow: it is another
+        object for each item. One that is set anew, cleared, or filled by a key need not carry anything.
+        """
+        fields: dict[Attribute, bool] = {}
+        for field, value in self.symbols.stored:
+            if self._is_own(field.of):
+                fields[field] = fields.get(field, True) and _mentions(value, field)
+        for call in self.symbols.calls:
+            grown = call.callee.of if isinstance(call.callee, Attribute) else None
+            used = call.kept or call.consumers
+            if isinstance(grown, Attribute) and self._is_own(grown.of) and not used:
+                grows = call.callee.name in calls.GROWING  # type: ignore[union-attr]
+                fields[grown] = fields.get(grown, True) and grows
+        for found in (found for found, carried in fields.items() if carried):
+            self._carries(Name("", (*self.own, found.name)))
+
+    def _is_own(self, symbol: Symbol) -> bool:
+        return isinstance(symbol, Parameter) and (symbol.name,) == self.own
+
     def _carries(self, name: Name) -> None:
         raise self.encoder.refuse(
             Code.CARRIES_STATE,
@@ -357,61 +390,25 @@ class Scan:
             raise self.refuse(Code.ENVIRONMENT, ".".join(container.path))
         self.encoder.variable(name)
 
+    def _version(self, call: Call) -> bool:
+        """Has the version count that code asks of a distribution; whether it names one."""
+        name = self.orders.value(call.args[0]) if call.args else None
+        if not isinstance(name, str):
+            return False
+        # Slow to load, and rarely asked for.
+        from importlib import metadata
+
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = ""
+        self.encoder.packages.setdefault(packages.canonical(name), version)
+        return True
+
     def _time_zone(self) -> None:
         """What local time is."""
         self.encoder.variable("TZ")
         self.encoder.file("/etc/localtime")
-
-    def _reads(self, call: Call, mode: int | None) -> bool:
-        """Has the file's content count that a call opens by its name; whether that is certain."""
-        callee = call.callee
-        name = callee.path[-1] if isinstance(callee, Name) else getattr(callee, "name", "")
-        if not calls.READING.fullmatch(name) and not (
-            isinstance(callee, Name) and self.canonical(callee) in calls.READERS | calls.LOOKERS
-        ):
-            return False
-        named = [value for key, value in call.keywords.items() if key in calls.FILE_KEYWORDS]
-        return any([self._read(each, call, mode) for each in (*(call.args or ())[:1], *named)])
-
-    def _read(self, named: Symbol, call: Call, place: int | None) -> bool:
-        """The same of the file that a symbol names. If it is opened in a mode, that is the argument at a
-        place."""
-        if isinstance(named, Parameter) and isinstance(
-            default := self.defaults.get(named.name), (str, PurePath)
-        ):
-            # Another may be given.
-            self.encoder.look(os.fspath(default))
-        path = self._path(named)
-        if path is None:
-            return False
-        given = call.args[place] if place is not None and call.args and len(call.args) > place else None
-        mode = given or (call.keywords.get("mode") if place is not None else None)
-        if isinstance(mode, Const) and isinstance(mode.value, str):
-            letters = set(mode.value)
-            if letters & set("wx") or "a" in letters and "+" not in letters:
-                return False
-        self.encoder.look(path)
-        return True
-
-    def _path(self, symbol: Symbol) -> str | None:
-        """The path that a symbol certainly is: written in the code, a global's value, or joined from such."""
-        value: Any = symbol.value if isinstance(symbol, Const) else None
-        if isinstance(symbol, Name):
-            found, rest = self.walk(symbol)
-            value = found if not rest else None
-        elif isinstance(symbol, Made) and symbol.display == "/":
-            return self._joined(symbol.operands)
-        elif isinstance(symbol, Call) and isinstance(symbol.callee, Name) and symbol.args:
-            dotted = self.canonical(symbol.callee)
-            return self._joined(symbol.args) if dotted in calls.JOINING else None
-        elif isinstance(symbol, Call) and isinstance(symbol.callee, Attribute):
-            # Where a path leads does not change what it names.
-            return self._path(symbol.callee.of) if symbol.callee.name in ("resolve", "absolute") else None
-        return os.fspath(value) if isinstance(value, (str, PurePath)) else None
-
-    def _joined(self, parts: tuple[Symbol, ...]) -> str | None:
-        paths = [self._path(each) for each in parts]
-        return None if None in paths else os.path.join(*paths)  # type: ignore[arg-type]
 
 
 def _defaults(function: types.FunctionType) -> dict[str, Any]:
@@ -419,6 +416,13 @@ def _defaults(function: types.FunctionType) -> dict[str, Any]:
     code, given = function.__code__, function.__defaults__ or ()
     named = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
     return {**dict(zip(named, given, strict=False)), **(function.__kwdefaults__ or {})}
+
+
+def _mentions(symbol: Symbol, part: Symbol) -> bool:
+    """Whether a value is made of another."""
+    return (
+        symbol == part or isinstance(symbol, Made) and any(_mentions(each, part) for each in symbol.operands)
+    )
 
 
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})

@@ -14,6 +14,7 @@ from collections import Counter
 
 from prebake.bytecode import CODES_MAX
 from prebake.symbols import (
+    SET_OPERATORS,
     UNKNOWN,
     Attribute,
     Call,
@@ -42,8 +43,8 @@ _ENDS = frozenset(
     }
     | {"JUMP_BACKWARD_NO_INTERRUPT"}
 )
-#: Of sets, and of paths.
-_OPERATORS = frozenset({"|", "&", "-", "^", "/"})
+#: What is made of operands that matter: sets, paths, and state that is carried on.
+_FOLLOWED = SET_OPERATORS | {"/", "+", "*", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"}
 _MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
 
 
@@ -166,8 +167,11 @@ class _Pass:
             for member in members:
                 self._use(member)
             operator = each.argrepr.removesuffix("=") if name == "BINARY_OP" else ""
-            kept = tuple(reversed(members)) if operator in _OPERATORS else ()
-            self.stack += [Made(operator or name, kept) if made == 1 else UNKNOWN] * made
+            display = operator or name
+            # Text that is formatted as itself, not in a form that is asked for.
+            plain = name != "FORMAT_VALUE" or not each.arg
+            kept = tuple(reversed(members)) if display in _FOLLOWED and plain else ()
+            self.stack += [Made(display, kept) if made == 1 else UNKNOWN] * made
         elif effect < 0:
             for _ in range(-effect):
                 self._use(self._pop())
@@ -378,11 +382,15 @@ class _Pass:
         self.found.written.append(self._pop())
 
     def store_attr(self, each: dis.Instruction) -> None:
-        self.found.written.append(self._pop())
-        self._use(self._pop())
+        target, value = self._pop(), self._pop()
+        self.found.written.append(target)
+        self.found.stored.append((Attribute(target, str(each.argval)), value))
+        self._use(value)
 
     def get_iter(self, each: dis.Instruction) -> None:
         self.stack.append(self._iterator(self._pop()))
+
+    get_yield_from_iter = get_iter
 
     def list_extend(self, each: dis.Instruction) -> None:
         self._iterator(self._pop()).kept = True

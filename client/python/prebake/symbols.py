@@ -9,6 +9,9 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
+#: Operators that make sets of sets.
+SET_OPERATORS = frozenset({"|", "&", "-", "^"})
+
 
 class Symbol:
     """A value of which nothing is known."""
@@ -52,7 +55,7 @@ class Made(Symbol):
     """The result of arithmetic or of a display: never None. `display` is the operator or instruction."""
 
     display: str
-    #: Of an operator that sets or paths have.
+    #: Of operators, and of texts put together.
     operands: tuple[Symbol, ...] = ()
 
 
@@ -104,6 +107,8 @@ class Symbols:
     bindings: dict[Parameter, list[Symbol]] = field(default_factory=dict)
     #: Containers and objects that are written into.
     written: list[Symbol] = field(default_factory=list)
+    #: Attributes that are set, and to what.
+    stored: list[tuple[Attribute, Symbol]] = field(default_factory=list)
 
 
 #: A value of which nothing is known, wherever it stands.
