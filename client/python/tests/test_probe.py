@@ -171,7 +171,8 @@ FAULTS = {
     ),
     "an array of its own, edited": (
         "import numpy as np\nclass Mean:\n    def __init__(self):\n        self.sum = np.zeros(3)\n"
-        "    def __call__(self, x):\n        np.add(self.sum, x, self.sum)\n        return x\nsteps = [Mean()]",
+        "    def __call__(self, x):\n        np.add(self.sum, x, self.sum)\n        return x\n"
+        "steps = [Mean()]",
         (Code.CARRIES_STATE, 0, "Mean"),
     ),
     "the item before": (
