@@ -211,7 +211,10 @@ ORDERLESS = frozenset({"sorted", "len", "min", "max", "set", "frozenset", "any",
 NOW = frozenset({"numpy.datetime64", "pandas.Timestamp", "pandas.to_datetime"})
 NOWS = ("now", "today")
 #: Those of them that take a mode after the name.
-OPENERS = frozenset({"builtins.open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open"})
+OPENERS = words(
+    "builtins.open io.open codecs.open gzip.open bz2.open lzma.open zipfile.ZipFile tarfile.TarFile "
+    "tarfile.open"
+)
 #: What functions are called that read a file by its name, whoever wrote them: a file whose name is written in
 #: the code counts, though nothing is known of the function.
 READING = re.compile(r"(read|load|open|parse|imread|memmap|from_?file|loadtxt|genfromtxt)(_\w+)?")
@@ -237,7 +240,7 @@ PASSING = frozenset({"list", "tuple", "iter", "map", "filter", "reversed"})
 ORDERED = PASSING | (
     words(
         "str repr format enumerate next zip join array asarray fromiter tensor as_tensor stack chain "
-        "Counter deque dumps fromkeys cat concat extend extendleft "
+        "Counter deque dumps fromkeys cat concat "
         "concatenate Series Index DataFrame OrderedDict writelines choice islice cycle product"
     )
 )
@@ -252,10 +255,6 @@ CHANGING = words(
     "_heapq.heappush _heapq.heappop _heapq.heappushpop _heapq.heapreplace _heapq.heapify _bisect.insort "
     "_bisect.insort_left _bisect.insort_right"
 )
-#: Methods by which a list or set grows.
-GROWING = words("append appendleft extend extendleft insert add")
-#: Methods that are called for each item.
-FOR_EACH = frozenset({"__call__", "forward"})
 #: Methods that change a list, dictionary or set.
 MUTATORS = words(
     "append extend insert add update pop popitem setdefault remove discard clear appendleft popleft "

@@ -56,10 +56,6 @@ class Encoder:
         #: Names in the code written so far, and of attributes from which that code takes an order.
         self.names: set[str] = set()
         self.ordered: set[str] = set()
-        #: Files that code opens by fields of objects: what of an object is the path.
-        self.opened: list[Callable[[Any], str | None]] = []
-        #: Fields that the method being written seeds generators by, and why it is refused if they are none.
-        self.seeds: list[tuple[str, Refused]] = []
         #: Methods that would be refused if anything called them.
         self.pending: list[Pending] = []
         #: Classes that code itself may make instances of, by id.
@@ -295,8 +291,6 @@ class Pending(NamedTuple):
     cls: type
     name: str
     refused: Refused
-    #: A field: it is refused only if that field is no certain seed.
-    seed: str = ""
 
 
 def content(path: str) -> bytes | None:

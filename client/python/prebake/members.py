@@ -11,7 +11,7 @@ import types
 import typing
 from typing import Any
 
-from prebake import introspection, named_files, packages, patches
+from prebake import introspection, packages, patches
 from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
@@ -19,9 +19,8 @@ from prebake.functions import write_code
 from prebake.instances import HEAP_TYPE, order_of
 from prebake.marks import PURE
 from prebake.orders import varies
-from prebake.scan import SEED_TYPES, Scan
+from prebake.scan import Scan
 
-_ABSENT = object()
 #: Entries of a class that are made by the interpreter or only describe it.
 CLASS_SKIPPED = frozenset(
     [
@@ -110,10 +109,8 @@ def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
     if type(function) is not types.FunctionType:
         encoder.member(f".{name}", value)
         return
-    names, seeds = set(encoder.names), len(encoder.seeds)
+    names = set(encoder.names)
     refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
-    encoder.pending += [Pending(cls, name, why, field) for field, why in encoder.seeds[seeds:]]
-    del encoder.seeds[seeds:]
     if refused is not None:
         encoder.names = names
         encoder.emit("uncalled")
@@ -137,14 +134,9 @@ def settle(encoder: Encoder) -> None:
     patches.added(encoder)
     introspection.write(encoder)
     _orders(encoder)
-    named_files.settle(encoder)
     for each in encoder.pending:
-        if _is_called(encoder, each) and not (each.seed and _is_seeded(encoder, each.cls, each.seed)):
+        if _is_called(encoder, each):
             raise each.refused
-    for field, refused in encoder.seeds:
-        # Of a bound method.
-        if not _is_seeded(encoder, object, field):
-            raise refused
 
 
 def _orders(encoder: Encoder) -> None:
@@ -159,14 +151,6 @@ def _orders(encoder: Encoder) -> None:
                 raise order_of(encoder, name)
             if type(value) in (set, frozenset):
                 encoder.member(f".{name} in order", list(value))
-
-
-def _is_seeded(encoder: Encoder, cls: type, field: str) -> bool:
-    """Whether a field is certainly a seed in all objects of a class. Those that code makes are not known."""
-    objects = [each for each in encoder.numbered() if isinstance(each, cls) and not isinstance(each, type)]
-    seeds = [inspect.getattr_static(each, field, _ABSENT) for each in objects]
-    found = [type(seed) in SEED_TYPES for seed in seeds if seed is not _ABSENT]
-    return bool(found) and all(found) and id(cls) not in encoder.constructed
 
 
 def _is_called(encoder: Encoder, each: Pending) -> bool:

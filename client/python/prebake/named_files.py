@@ -4,11 +4,8 @@ computed.
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import inspect
 import os
-import types
+from importlib.machinery import PathFinder
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +13,12 @@ from prebake import calls
 from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
-    from prebake.encoder import Encoder
     from prebake.scan import Scan
 
-#: Bytes of a file that a field names, which is read again for each identity: a tenth of a second. Of larger
-#: ones each item tells that it read them, and the daemon keeps their digests.
-FIELD_FILE_BYTES_MAX = 64 << 20
-#: What has run when an object is fingerprinted: its fields hold what it read.
-_RUN = frozenset({"__init__", "__post_init__", "__new__", "__setstate__"})
-_CONCATENATING = frozenset({"+", "BUILD_STRING"})
+#: Operators and calls followed one into the other: paths are put together in few steps.
+STEPS_MAX = 8
+#: Operators by which paths and texts are put together, and formatting of one.
+_JOINED = frozenset({"/", "+", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"})
 
 
 class NamedFiles:
@@ -32,8 +26,6 @@ class NamedFiles:
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
-        #: An object whose fields are asked for, once it is known.
-        self.holder: Any = None
 
     def look(self, call: Call) -> bool:
         """Has the file's content count that a call opens by its name; whether that is certain."""
@@ -63,98 +55,67 @@ class NamedFiles:
             if isinstance(default, (str, PurePath)):
                 # Another may be given.
                 encoder.look(os.fspath(default))
-        given = call.args[place] if place is not None and call.args and len(call.args) > place else None
-        mode = given or (call.keywords.get("mode") if place is not None else None)
-        if isinstance(mode, Const) and isinstance(mode.value, str):
-            letters = set(mode.value)
-            if letters & set("wx") or "a" in letters and "+" not in letters:
-                return False
-        path = self._path(named)
-        if path is not None:
-            encoder.look(path)
-        elif self.scan.name not in _RUN and _asks_fields(named):
-            encoder.opened.append(functools.partial(self._of_field, named))
-        return path is not None
+        path = self._path(named, STEPS_MAX)
+        if path is None or _writes(call, place):
+            return False
+        encoder.look(path)
+        return True
 
-    def _of_field(self, symbol: Symbol, holder: Any) -> str | None:
-        """The path that a symbol is if the fields it asks for are an object's."""
-        self.holder = holder
-        try:
-            return self._path(symbol)
-        finally:
-            self.holder = None
-
-    def _path(self, symbol: Symbol) -> str | None:
+    def _path(self, symbol: Symbol, steps: int) -> str | None:
         """The path that a symbol certainly is: written in the code, held by what a global names, or put
         together from such."""
-        if isinstance(symbol, Made) and symbol.display == "/":
-            return self._joined(symbol.operands)
-        if isinstance(symbol, Made) and symbol.display in _CONCATENATING:
-            parts = [self._path(each) for each in symbol.operands]
-            return None if not parts or None in parts else "".join(parts)  # type: ignore[arg-type]
-        if isinstance(symbol, Made) and len(symbol.operands) == 1:
-            return self._path(symbol.operands[0])
+        if not steps:
+            return None
+        if isinstance(symbol, Made):
+            parts = [self._path(each, steps - 1) for each in symbol.operands]
+            if not parts or None in parts:
+                return None
+            join = os.path.join if symbol.display == "/" else _concatenate
+            return join(*parts) if symbol.display in _JOINED else None  # type: ignore[arg-type]
         if isinstance(symbol, Call):
-            return self._made(symbol)
-        value = self._field(symbol) if _asks_fields(symbol) else self.scan.orders.value(symbol)
+            return self._made(symbol, steps - 1)
+        value = self.scan.orders.value(symbol)
         return os.fspath(value) if isinstance(value, (str, PurePath)) else None
 
-    def _field(self, symbol: Symbol) -> Any:
-        assert isinstance(symbol, Attribute)
-        found = inspect.getattr_static(self.holder, symbol.name, None)
-        return found.__get__(self.holder) if isinstance(found, types.MemberDescriptorType) else found
-
-    def _made(self, call: Call) -> str | None:
+    def _made(self, call: Call, steps: int) -> str | None:
         callee, args = call.callee, call.args or ()
         if isinstance(callee, Attribute) and callee.name in ("resolve", "absolute"):
             # Where a path leads does not change what it names.
-            return self._path(callee.of)
+            return self._path(callee.of, steps)
         if isinstance(callee, Attribute) and callee.name == "joinpath":
-            return self._joined((callee.of, *args))
+            return self._joined((callee.of, *args), steps)
         if not isinstance(callee, Name) or not args:
             return None
         dotted = self.scan.canonical(callee)
         if dotted in ("pkgutil.get_data", "importlib.resources.files"):
             folder = _folder(self.scan.orders.value(args[0]))
-            return self._joined((Const(folder), *args[1:])) if folder is not None else None
-        return self._joined(args) if dotted in calls.JOINING else None
+            return self._joined((Const(folder), *args[1:]), steps) if folder is not None else None
+        return self._joined(args, steps) if dotted in calls.JOINING else None
 
-    def _joined(self, parts: tuple[Symbol, ...]) -> str | None:
-        paths = [self._path(each) for each in parts]
+    def _joined(self, parts: tuple[Symbol, ...], steps: int) -> str | None:
+        paths = [self._path(each, steps) for each in parts]
         return None if None in paths else os.path.join(*paths)  # type: ignore[arg-type]
 
 
-def _asks_fields(symbol: Symbol) -> bool:
-    """Whether a path is put together from fields of what a function is given, as of `self`."""
-    if isinstance(symbol, Attribute):
-        return isinstance(symbol.of, Parameter)
-    if isinstance(symbol, Call):
-        parts = (*(symbol.args or ()), *([symbol.callee.of] if isinstance(symbol.callee, Attribute) else ()))
-        return any(map(_asks_fields, parts))
-    return isinstance(symbol, Made) and any(map(_asks_fields, symbol.operands))
+def _concatenate(*texts: str) -> str:
+    return "".join(texts)
+
+
+def _writes(call: Call, place: int | None) -> bool:
+    """Whether a call opens its file only to write it: what it holds does not matter."""
+    given = call.args[place] if place is not None and call.args and len(call.args) > place else None
+    mode = given or call.keywords.get("mode")
+    letters = set(mode.value) if isinstance(mode, Const) and isinstance(mode.value, str) else set()
+    # Elsewhere "a" is for reading too, as in h5py.
+    appends = place is not None and "a" in letters and "+" not in letters
+    return bool(letters & set("wx")) or appends
 
 
 def _folder(package: Any) -> str | None:
-    """Where a package lies that is given itself or by name."""
-    try:
-        name = package.__name__ if isinstance(package, types.ModuleType) else package
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError, TypeError, AttributeError):
-        return None
-    return os.path.dirname(spec.origin) if spec is not None and spec.origin else None
-
-
-def settle(encoder: Encoder) -> None:
-    """Has the files count that fields name which code opens, once all objects were met."""
-    for path_of in encoder.opened:
-        for each in encoder.numbered():
-            path = path_of(each)
-            if path is not None and _is_small(path):
-                encoder.file(path)
-
-
-def _is_small(path: str) -> bool:
-    try:
-        return os.path.isfile(path) and os.path.getsize(path) <= FIELD_FILE_BYTES_MAX
-    except (OSError, ValueError):
-        return False
+    """Where a package lies that is given itself or by name. Nothing is imported, which might run anything."""
+    file = getattr(package, "__file__", None)
+    if isinstance(package, str):
+        top, *rest = package.split(".")
+        spec = PathFinder.find_spec(top)
+        file = os.path.join(os.path.dirname(spec.origin), *rest, "") if spec and spec.origin else None
+    return os.path.dirname(file) if file else None

@@ -35,8 +35,6 @@ _WORDS = {
     Code.DYNAMIC: "reaches names that cannot be seen in its code",
     Code.UNSTABLE: "depends on the hash seed of the process",
 }
-#: What certainly seeds a generator.
-SEED_TYPES = (int, str, bytes, tuple)
 _MARK = "mark the transform with prebake.random()"
 
 
@@ -108,8 +106,6 @@ class Scan:
             self._loaded(name)
         for target in found.written:
             self._written(target)
-        if self.name in calls.FOR_EACH:
-            self._counts()
         self.orders.judge()
 
     def refuse(self, code: Code, what: str, remedy: str = "") -> Refused:
@@ -198,7 +194,7 @@ class Scan:
         if dotted in calls.CHANGING and call.args:
             self._written(call.args[0])
         out = call.keywords.get("out")
-        if isinstance(out, Name) and hasattr(self.orders.value(out), "__setitem__"):
+        if isinstance(out, Name) and dotted and hasattr(type(self.orders.value(out)), "__setitem__"):
             self._written(out)
         self._judge(dotted, call)
         named = self.files.look(call)
@@ -238,7 +234,7 @@ class Scan:
         if dotted.startswith(("torch.", "sklearn.")) and self._seeded_keyword(call):
             return
         if (
-            dotted.startswith("time.")
+            dotted.startswith(("time.", "email.utils."))
             and dotted.rpartition(".")[2] in _CONVERSIONS
             and len(call.args or ()) > (dotted == "time.strftime")
         ):
@@ -250,7 +246,7 @@ class Scan:
         name, of = callee.name, callee.of
         if name == "__hash__" and self.name != "__hash__":
             raise self.refuse(Code.UNSTABLE, "__hash__()")
-        own = self._is_own(of)
+        own = isinstance(of, Parameter) and (of.name,) == self.own
         if name == "pop" and self.orders.is_set(of):
             raise self.refuse(Code.UNSTABLE, "the order of a set", "sort it")
         if name == "glob" and not self.orders.is_sorted(call):
@@ -312,12 +308,7 @@ class Scan:
             return True
         if isinstance(symbol, Name):
             value, rest = self.walk(symbol)
-            return not rest and type(value) in SEED_TYPES
-        if isinstance(symbol, Attribute) and self._is_own(symbol.of):
-            # What it is the object tells.
-            what = f"a generator whose seed {symbol.name} is no number or text"
-            self.encoder.seeds.append((symbol.name, self.refuse(Code.RANDOM, what, _MARK)))
-            return True
+            return not rest and type(value) in (int, str, bytes, tuple)
         if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
             dotted = self.canonical(symbol.callee).removeprefix("builtins.")
             return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
@@ -353,26 +344,6 @@ class Scan:
         if value is not _ABSENT:
             self._carries(target)
 
-    def _counts(self) -> None:
-        """Refuses a method that makes an object's field of what it was, or only has it grow: it is another
-        object for each item. One that is set anew, cleared, or filled by a key need not carry anything.
-        """
-        fields: dict[Attribute, bool] = {}
-        for field, value in self.symbols.stored:
-            if self._is_own(field.of):
-                fields[field] = fields.get(field, True) and _mentions(value, field)
-        for call in self.symbols.calls:
-            grown = call.callee.of if isinstance(call.callee, Attribute) else None
-            used = call.kept or call.consumers
-            if isinstance(grown, Attribute) and self._is_own(grown.of) and not used:
-                grows = call.callee.name in calls.GROWING  # type: ignore[union-attr]
-                fields[grown] = fields.get(grown, True) and grows
-        for found in (found for found, carried in fields.items() if carried):
-            self._carries(Name("", (*self.own, found.name)))
-
-    def _is_own(self, symbol: Symbol) -> bool:
-        return isinstance(symbol, Parameter) and (symbol.name,) == self.own
-
     def _carries(self, name: Name) -> None:
         raise self.encoder.refuse(
             Code.CARRIES_STATE,
@@ -400,7 +371,7 @@ class Scan:
 
         try:
             version = metadata.version(name)
-        except metadata.PackageNotFoundError:
+        except (metadata.PackageNotFoundError, ValueError):
             version = ""
         self.encoder.packages.setdefault(packages.canonical(name), version)
         return True
@@ -418,14 +389,7 @@ def _defaults(function: types.FunctionType) -> dict[str, Any]:
     return {**dict(zip(named, given, strict=False)), **(function.__kwdefaults__ or {})}
 
 
-def _mentions(symbol: Symbol, part: Symbol) -> bool:
-    """Whether a value is made of another."""
-    return (
-        symbol == part or isinstance(symbol, Made) and any(_mentions(each, part) for each in symbol.operands)
-    )
-
-
-_CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
+_CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime", "formatdate"})
 
 
 def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:

@@ -43,8 +43,8 @@ _ENDS = frozenset(
     }
     | {"JUMP_BACKWARD_NO_INTERRUPT"}
 )
-#: What is made of operands that matter: sets, paths, and state that is carried on.
-_FOLLOWED = SET_OPERATORS | {"/", "+", "*", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"}
+#: What is made of operands that matter: sets and paths.
+_FOLLOWED = SET_OPERATORS | {"/", "+", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"}
 _MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
 
 
@@ -382,10 +382,8 @@ class _Pass:
         self.found.written.append(self._pop())
 
     def store_attr(self, each: dis.Instruction) -> None:
-        target, value = self._pop(), self._pop()
-        self.found.written.append(target)
-        self.found.stored.append((Attribute(target, str(each.argval)), value))
-        self._use(value)
+        self.found.written.append(self._pop())
+        self._use(self._pop())
 
     def get_iter(self, each: dis.Instruction) -> None:
         self.stack.append(self._iterator(self._pop()))

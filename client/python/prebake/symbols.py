@@ -55,7 +55,7 @@ class Made(Symbol):
     """The result of arithmetic or of a display: never None. `display` is the operator or instruction."""
 
     display: str
-    #: Of operators, and of texts put together.
+    #: Of an operator that sets or paths have, and of texts put together.
     operands: tuple[Symbol, ...] = ()
 
 
@@ -107,8 +107,6 @@ class Symbols:
     bindings: dict[Parameter, list[Symbol]] = field(default_factory=dict)
     #: Containers and objects that are written into.
     written: list[Symbol] = field(default_factory=list)
-    #: Attributes that are set, and to what.
-    stored: list[tuple[Attribute, Symbol]] = field(default_factory=list)
 
 
 #: A value of which nothing is known, wherever it stands.

@@ -89,7 +89,7 @@ def test_a_parameter_edited_between_batches_is_seen(images: list[str]) -> None:
 def test_a_transform_that_changes_itself_is_not_stored(images: list[str]) -> None:
     class Counting(Scale):
         def __call__(self, path: str) -> np.ndarray:
-            self.factor = max(self.factor, 0) + 1
+            self.factor += 1
             return super().__call__(path)
 
     with pytest.warns(prebake.PrebakeWarning, match="R25 .* changes itself from item to item"):
