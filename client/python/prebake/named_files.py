@@ -5,6 +5,7 @@ computed.
 from __future__ import annotations
 
 import os
+import re
 from importlib.machinery import PathFinder
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STEPS_MAX = 8
 #: Operators by which paths and texts are put together, and formatting of one.
 _JOINED = frozenset({"/", "+", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"})
+_WRITING = re.compile(r"[wx][bt+]*")
 
 
 class NamedFiles:
@@ -105,10 +107,13 @@ def _writes(call: Call, place: int | None) -> bool:
     """Whether a call opens its file only to write it: what it holds does not matter."""
     given = call.args[place] if place is not None and call.args and len(call.args) > place else None
     mode = given or call.keywords.get("mode")
-    letters = set(mode.value) if isinstance(mode, Const) and isinstance(mode.value, str) else set()
-    # Elsewhere "a" is for reading too, as in h5py.
-    appends = place is not None and "a" in letters and "+" not in letters
-    return bool(letters & set("wx")) or appends
+    if not isinstance(mode, Const) or not isinstance(mode.value, str):
+        return False
+    if place is None:
+        # Not all that is called a mode is one, and "a" may be for reading too, as in h5py.
+        return _WRITING.fullmatch(mode.value) is not None
+    letters = set(mode.value)
+    return bool(letters & set("wx")) or "a" in letters and "+" not in letters
 
 
 def _folder(package: Any) -> str | None:
