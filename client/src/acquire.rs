@@ -152,17 +152,22 @@ impl Inner {
             let found = items.iter().filter_map(|i| Some((*i, state.found[*i].as_ref()?)));
             found.map(|(i, found)| (i, found.location.clone())).collect()
         };
-        let (wanted, ahead) = {
+        let (wanted, ahead, access) = {
             let state = self.state.lock();
             let window = &search.ahead[..search.ahead.len().min(search.window)];
-            (located(&search.wanted, &state), located(window, &state))
+            let both = (located(&search.wanted, &state), located(window, &state));
+            (both.0, both.1, state.access)
         };
         // Wanted ones first, in case memory runs out.
-        let from_ssd = self.session.map(wanted.iter().map(|(_, location)| location))?
-            + self.session.map(ahead.iter().map(|(_, location)| location))?;
+        let from_ssd = self
+            .session
+            .map(access, wanted.iter().map(|(_, location)| location))?
+            + self
+                .session
+                .map(access, ahead.iter().map(|(_, location)| location))?;
         self.state.lock().tally.stats.bytes_ssd += from_ssd;
         for (i, location) in wanted {
-            if self.session.reaches(&location) {
+            if self.session.reaches(access, &location) {
                 continue;
             }
             self.state.lock().found[i] = None;

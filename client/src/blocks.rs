@@ -3,10 +3,11 @@
 use crate::data::{BLOCKS_MAX, DataSocket};
 use crate::error::{Error, Result};
 use crate::location::{Location, SEGMENT_BYTES_MAX};
-use crate::raw::{Region, SharedMemory, Watch};
+use crate::raw::{Held, Lent, Readable, Region, SharedMemory, Watch};
 use parking_lot::Mutex;
 use prebake_proto::v1::{BlockId, MapBlocks, Return, data_request, data_response};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Evicted blocks looked at in one go. A job that holds on to all its arrays has many that are not idle; looking at them
 /// all before each batch would cost more than the batch.
 const LOOKS_MAX: usize = 16;
+
+/// What an element is mapped for. A job mostly wants one of the two, so that blocks are not mapped for both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To be handed out, writable.
+    Private,
+    /// To be read where it lies, or copied.
+    Reading,
+}
 
 /// Mapped blocks by segment. They stay mapped across epochs, until the daemon evicts them and no view is left.
 pub(crate) struct Blocks {
@@ -26,10 +36,40 @@ pub(crate) struct Blocks {
 
 #[derive(Default)]
 struct Mapped {
-    regions: HashMap<u64, Arc<Region>>,
+    private: HashMap<u64, Arc<Region>>,
+    reading: HashMap<u64, Arc<Readable>>,
     /// Evicted by the daemon and still mapped here.
     evicted: VecDeque<BlockId>,
 }
+
+/// Blocks of one segment that are mapped, of either kind.
+trait Maps {
+    fn covers(&self, range: &Range<usize>) -> bool;
+    fn map(&self, block: usize, fd: OwnedFd) -> Result<()>;
+    fn unmap_if_idle(&self, block: usize) -> bool;
+    fn is_empty(&self) -> bool;
+}
+
+macro_rules! maps {
+    ($region:ty) => {
+        impl Maps for $region {
+            fn covers(&self, range: &Range<usize>) -> bool {
+                Self::covers(self, range)
+            }
+            fn map(&self, block: usize, fd: OwnedFd) -> Result<()> {
+                Self::map(self, block, fd)
+            }
+            fn unmap_if_idle(&self, block: usize) -> bool {
+                Self::unmap_if_idle(self, block)
+            }
+            fn is_empty(&self) -> bool {
+                Self::is_empty(self)
+            }
+        }
+    };
+}
+maps!(Region);
+maps!(Readable);
 
 impl Blocks {
     pub(crate) fn new(block_bytes: usize, doorbell: SharedMemory) -> Blocks {
@@ -42,32 +82,68 @@ impl Blocks {
         }
     }
 
-    /// The region that holds the element, if all its blocks are mapped.
-    pub(crate) fn region(&self, location: &Location) -> Option<Arc<Region>> {
-        let region = self.mapped.lock().regions.get(&location.segment).cloned()?;
-        region.covers(&location.bytes).then_some(region)
+    /// Whether all blocks of the element are mapped.
+    pub(crate) fn reaches(&self, access: Access, location: &Location) -> bool {
+        let mapped = self.mapped.lock();
+        match access {
+            Access::Private => covers(&mapped.private, location),
+            Access::Reading => covers(&mapped.reading, location),
+        }
+    }
+
+    /// The element's bytes, to be written to; None if they are not mapped for it, or must be copied.
+    pub(crate) fn hand_out(&self, location: &Location) -> Option<Lent> {
+        let region = self.mapped.lock().private.get(&location.segment).cloned()?;
+        region.hand_out(location.bytes.clone())
+    }
+
+    /// The bytes of each of these that has any, in order; None if some are not mapped for it.
+    pub(crate) fn hold(&self, locations: &[Location]) -> Option<Vec<Held>> {
+        let mapped = self.mapped.lock();
+        let hold = |location: &Location| {
+            let region = mapped.reading.get(&location.segment)?;
+            region.hold(location.bytes.clone())
+        };
+        let some = locations.iter().filter(|location| !location.bytes.is_empty());
+        some.map(hold).collect()
     }
 
     /// Maps the blocks of these elements, except those that are gone; how many bytes were read from SSD for it.
     pub(crate) fn map<'a>(
         &self,
+        access: Access,
         data: &Mutex<DataSocket>,
         locations: impl Iterator<Item = &'a Location>,
     ) -> Result<u64> {
-        let mut from_ssd = 0;
         let mut mapped = self.mapped.lock();
+        let blocks = SEGMENT_BYTES_MAX / self.block_bytes;
+        match access {
+            Access::Private => self.map_into(&mut mapped.private, data, locations, || {
+                Region::reserve(self.block_bytes, blocks, self.watch.clone())
+            }),
+            Access::Reading => self.map_into(&mut mapped.reading, data, locations, || {
+                Readable::reserve(self.block_bytes, blocks)
+            }),
+        }
+    }
+
+    fn map_into<'a, R: Maps>(
+        &self,
+        regions: &mut HashMap<u64, Arc<R>>,
+        data: &Mutex<DataSocket>,
+        locations: impl Iterator<Item = &'a Location>,
+        reserve: impl Fn() -> Result<R>,
+    ) -> Result<u64> {
+        let mut from_ssd = 0;
         let mut missing: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
-        for location in locations {
-            let region = mapped.regions.get(&location.segment);
-            if !region.is_some_and(|r| r.covers(&location.bytes)) {
-                let blocks = location.blocks(self.block_bytes);
-                missing.entry(location.segment).or_default().extend(blocks);
-            }
+        for location in locations.filter(|location| !covers(regions, location)) {
+            let blocks = location.blocks(self.block_bytes);
+            missing.entry(location.segment).or_default().extend(blocks);
         }
         for (segment, blocks) in missing {
-            let region = match mapped.regions.get(&segment) {
+            let region = match regions.get(&segment) {
                 Some(region) => Arc::clone(region),
-                None => Arc::new(self.reserve(SEGMENT_BYTES_MAX / self.block_bytes)?),
+                None => Arc::new(reserve()?),
             };
             let wanted: Vec<usize> = blocks
                 .into_iter()
@@ -78,29 +154,10 @@ impl Blocks {
                 from_ssd += u64::from(fetched.from_ssd) * self.block_bytes as u64;
             }
             if !region.is_empty() {
-                mapped.regions.insert(segment, region);
+                regions.insert(segment, region);
             }
         }
         Ok(from_ssd)
-    }
-
-    /// Copies an element's cached bytes from blocks mapped afresh, for when this process wrote to those it has. False if
-    /// the blocks are gone.
-    pub(crate) fn copy_afresh(
-        &self,
-        data: &Mutex<DataSocket>,
-        location: &Location,
-        out: &mut [u8],
-    ) -> Result<bool> {
-        let blocks = location.blocks(self.block_bytes);
-        let first = blocks.start;
-        let region = self.reserve(blocks.len())?;
-        let wanted: Vec<usize> = blocks.collect();
-        for fetched in fetch(data, location.segment, &wanted)? {
-            region.map(fetched.block - first, fetched.fd)?;
-        }
-        let shift = first * self.block_bytes;
-        Ok(region.copy(location.bytes.start - shift..location.bytes.end - shift, out))
     }
 
     /// Looks at the doorbell. If the daemon evicted blocks, unmaps those that no view holds and returns them, so that
@@ -121,10 +178,6 @@ impl Blocks {
         }
     }
 
-    fn reserve(&self, blocks: usize) -> Result<Region> {
-        Region::reserve(self.block_bytes, blocks, self.watch.clone())
-    }
-
     /// Numbers of the blocks that an element touches.
     pub(crate) fn block_of(&self, location: &Location) -> (u64, u32) {
         let block = location.bytes.start / self.block_bytes;
@@ -139,21 +192,36 @@ impl Mapped {
             let Some(id) = self.evicted.pop_front() else {
                 break;
             };
-            let Some(region) = self.regions.get(&id.segment) else {
-                idle.push(id);
-                continue;
-            };
-            if !region.unmap_if_idle(id.block as usize) {
+            // Both, whatever comes of the first.
+            let idle_now = [unmap(&mut self.private, &id), unmap(&mut self.reading, &id)];
+            if idle_now.contains(&false) {
                 self.evicted.push_back(id);
                 continue;
-            }
-            if region.is_empty() {
-                self.regions.remove(&id.segment);
             }
             idle.push(id);
         }
         idle
     }
+}
+
+/// Whether all blocks of the element are mapped.
+fn covers<R: Maps>(regions: &HashMap<u64, Arc<R>>, location: &Location) -> bool {
+    let region = regions.get(&location.segment);
+    location.bytes.is_empty() || region.is_some_and(|region| region.covers(&location.bytes))
+}
+
+/// Unmaps a block if nobody holds bytes of it; whether it is not mapped any more.
+fn unmap<R: Maps>(regions: &mut HashMap<u64, Arc<R>>, id: &BlockId) -> bool {
+    let Some(region) = regions.get(&id.segment) else {
+        return true;
+    };
+    if !region.unmap_if_idle(id.block as usize) {
+        return false;
+    }
+    if region.is_empty() {
+        regions.remove(&id.segment);
+    }
+    true
 }
 
 /// Tells the daemon what was unmapped; it names the evicted blocks that are still mapped here.

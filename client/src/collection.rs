@@ -5,11 +5,25 @@ use crate::inputs::{Inputs, Own};
 use crate::items::Items;
 use crate::session::Session;
 use prebake_fingerprint::Digest;
-use prebake_proto::v1::{Graph, PlanResponse, source};
+use prebake_proto::v1::{Graph, source};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
+
+/// Whether an item of a graph's source is its content alone, whatever it is called.
+fn ignores_paths(graph: &Graph) -> bool {
+    let sources = graph
+        .operators
+        .iter()
+        .filter_map(|o| o.source.as_ref()?.kind.as_ref());
+    sources
+        .filter_map(|kind| match kind {
+            source::Kind::Files(files) => Some(files.path_ignored),
+            _ => None,
+        })
+        .any(|ignored| ignored)
+}
 
 /// What a graph's output is called in the daemon: the place of its entries.
 pub struct Collection {
@@ -23,19 +37,12 @@ pub struct Collection {
 }
 
 impl Collection {
-    pub(crate) fn new(session: Arc<Session>, graph: &Graph, plan: PlanResponse) -> Result<Collection> {
+    /// Has a graph's collection named.
+    pub(crate) fn plan(session: Arc<Session>, graph: Graph) -> Result<Collection> {
+        let path_ignored = ignores_paths(&graph);
+        let plan = session.plan(graph)?;
         let digest = Digest::try_from(plan.subgraph_digest.as_ref())
             .map_err(|_| Error::protocol("not a digest in the answer to Plan"))?;
-        let sources = graph
-            .operators
-            .iter()
-            .filter_map(|o| o.source.as_ref()?.kind.as_ref());
-        let path_ignored = sources
-            .filter_map(|kind| match kind {
-                source::Kind::Files(files) => Some(files.path_ignored),
-                _ => None,
-            })
-            .any(|ignored| ignored);
         Ok(Collection {
             session,
             id: plan.collection,

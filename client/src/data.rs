@@ -5,11 +5,12 @@ use crate::raw::ClosedInChild;
 use crate::socket;
 use prebake_proto::v1::{DataRequest, DataResponse, Failure, data_request, data_response};
 use prost::Message;
-use rustix::io::{IoSlice, IoSliceMut, retry_on_intr};
+use rustix::io::{Errno, IoSlice, IoSliceMut, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, ReturnFlags, SendAncillaryBuffer,
     SendFlags, Shutdown, SocketType, recvmsg, sendmsg, shutdown,
 };
+use rustix::thread::sched_yield;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -17,6 +18,13 @@ use std::path::Path;
 /// Blocks asked for in one packet: 64 MiB, which a slow disk too reads before the answer counts as late. The daemon takes
 /// up to 64, the kernel passes up to 253 descriptors (SCM_MAX_FD).
 pub(crate) const BLOCKS_MAX: usize = 16;
+
+/// What the daemon takes in one packet, less what surrounds a request.
+pub(crate) const PACKET_BYTES_MAX: usize = 60 << 10;
+
+/// An answer is asked for so often, half a microsecond each, before the thread sleeps: most come sooner, and to wake it up
+/// would take longer than all the rest. Others that want the processor get it meanwhile.
+const SPINS: usize = 200;
 
 /// Longer answers are refused. The longest is a list of evicted blocks, about 16 bytes each.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -89,11 +97,20 @@ impl DataSocket {
     fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BLOCKS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let RecvMsg { bytes, flags, .. } = retry_on_intr(|| {
+        let mut receive = |more: RecvFlags| {
             let mut packet = [IoSliceMut::new(&mut self.answer)];
-            recvmsg(&self.fd, &mut packet, &mut control, RecvFlags::CMSG_CLOEXEC)
-        })
-        .map_err(Error::lost)?;
+            let flags = RecvFlags::CMSG_CLOEXEC | more;
+            recvmsg(&self.fd, &mut packet, &mut control, flags)
+        };
+        let mut spins = 0..SPINS;
+        let received = loop {
+            match receive(RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN) if spins.next().is_some() => sched_yield(),
+                Err(Errno::AGAIN) => break retry_on_intr(|| receive(RecvFlags::empty())),
+                received => break received,
+            }
+        };
+        let RecvMsg { bytes, flags, .. } = received.map_err(Error::lost)?;
         let mut fds = Vec::new();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(passed) = message {
@@ -113,7 +130,8 @@ impl DataSocket {
 fn refused(failure: Failure) -> Error {
     let code = match failure.code.as_str() {
         "protocol-version" => Code::ProtocolVersion,
-        "ram-full" | "too-many-sessions" => Code::Exhausted,
+        "ram-full" | "too-many-sessions" | "too-many-collections" => Code::Exhausted,
+        "digest-collision" => Code::Internal,
         "session-lost" => Code::DaemonLost,
         _ => Code::Invalid,
     };

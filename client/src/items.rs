@@ -1,9 +1,10 @@
 //! The items of a collection as one job sees them: which are known, where their elements lie.
 
+use crate::blocks::Access;
 use crate::collection::resolve;
 use crate::error::{Code, Error, Result};
 use crate::inputs::{Inputs, Stamp};
-use crate::location::Location;
+use crate::location::{Location, Span};
 use crate::report::{self, Outcome, Stats, Tally};
 use crate::session::Session;
 use crate::staging::Staged;
@@ -49,6 +50,8 @@ pub(crate) struct State {
     /// Whether the first sweep began, which asks for all.
     swept: bool,
     pub(crate) tally: Tally,
+    /// What the last read wanted elements mapped for, and so probably the next.
+    pub(crate) access: Access,
 }
 
 /// Where an item's element lies.
@@ -107,6 +110,7 @@ impl Items {
                 rests_until: Duration::ZERO,
                 swept: false,
                 tally: Tally::default(),
+                access: Access::Private,
             }),
         });
         inner.session.adopt(&inner);
@@ -138,6 +142,7 @@ impl Items {
         if !inner.current(&mut state, i, validated) {
             return Ok(None);
         }
+        state.access = Access::Private;
         let Some(found) = &state.found[i] else {
             return Ok(None);
         };
@@ -153,55 +158,55 @@ impl Items {
     }
 
     /// The elements of `indices` in order, as one buffer: a slice of cache memory if they lie side by side, else copied
-    /// together. None if one is unreachable: acquire and try again.
+    /// together. Where it need not be `writable`, a slice costs no look at what the holder of an earlier one wrote. None if
+    /// one is unreachable: acquire and try again.
     ///
     /// # Errors
     /// `ragged` if layouts differ, `forked`.
-    pub fn batch(&self, indices: &[usize], validated: bool) -> Result<Option<Batch>> {
+    pub fn batch(&self, indices: &[usize], validated: bool, writable: bool) -> Result<Option<Batch>> {
         let inner = &*self.0;
         inner.enter()?;
         let mut state = inner.state.lock();
-        let mut runs: Vec<Location> = Vec::new();
-        let mut layout = None;
-        if !inner.all_current(&mut state, indices, validated) {
-            return Ok(None);
-        }
-        for &i in indices {
-            let Some(found) = &state.found[i] else {
-                return Ok(None);
-            };
-            if *layout.get_or_insert(found.layout) != found.layout {
-                return Err(Error::new(
-                    Code::Ragged,
-                    "elements of one batch differ in layout: read them one by one",
-                ));
-            }
-            match runs.last_mut() {
-                Some(last) if last.touches(&found.location) => {
-                    last.bytes.end = found.location.bytes.end;
-                }
-                _ => runs.push(found.location.clone()),
-            }
-        }
-        let Some(layout) = layout else {
+        let Some((runs, layout)) = inner.runs(&mut state, indices, validated)? else {
             return Ok(None);
         };
-        let Some(bytes) = inner.gather(&runs) else {
+        state.access = match writable && runs.len() == 1 {
+            true => Access::Private,
+            false => Access::Reading,
+        };
+        let bytes = match (runs.as_slice(), writable) {
+            ([run], true) => inner.session.view(run).ok().flatten(),
+            ([run], false) => inner.session.reading(run).ok().flatten(),
+            (runs, _) => inner.session.gather(runs).ok().flatten(),
+        };
+        let Some(bytes) = bytes else {
             for &i in indices {
                 inner.forget_unreadable(&mut state, i);
             }
             return Ok(None);
         };
-        let layout = Arc::clone(&state.layouts[layout]);
-        for &i in indices {
-            inner.count(&mut state, i);
-        }
-        inner.tell(state, true);
+        inner.served(state, indices);
         Ok(Some(Batch {
             bytes,
             layout,
             count: indices.len(),
         }))
+    }
+
+    /// Where the elements of `indices` lie, for another process of this user to read (see [`crate::Job::gather`]), and the
+    /// layout of each. They count as served. None if it is not known of one: acquire and try again.
+    ///
+    /// # Errors
+    /// `ragged` if layouts differ, `forked`.
+    pub fn spans(&self, indices: &[usize], validated: bool) -> Result<Option<(Vec<Span>, Arc<str>)>> {
+        let inner = &*self.0;
+        inner.enter()?;
+        let mut state = inner.state.lock();
+        let Some((runs, layout)) = inner.runs(&mut state, indices, validated)? else {
+            return Ok(None);
+        };
+        inner.served(state, indices);
+        Ok(Some((runs.iter().map(Span::from).collect(), layout)))
     }
 
     /// Those of the items of which it is not known where their elements lie.
@@ -440,36 +445,58 @@ impl Inner {
         answers.iter().all(|answer| matches!(answer, Ok(false)))
     }
 
-    fn gather(&self, runs: &[Location]) -> Option<View> {
-        if let [run] = runs {
-            return self.session.view(run).ok().flatten();
+    /// Where these elements lie, those side by side as one, and their one layout; None if one has no place that its input
+    /// still stands for.
+    fn runs(
+        &self,
+        state: &mut State,
+        indices: &[usize],
+        validated: bool,
+    ) -> Result<Option<(Vec<Location>, Arc<str>)>> {
+        if !self.all_current(state, indices, validated) {
+            return Ok(None);
         }
-        let length = runs.iter().map(|run| run.bytes.len()).sum();
-        let gathered = View::gather(length, |out| {
-            let mut rest = out;
-            for run in runs {
-                let (one, after) = rest.split_at_mut(run.bytes.len());
-                rest = after;
-                if !self.session.copy(run, one)? {
-                    return Ok::<_, Error>(false);
-                }
+        let mut runs: Vec<Location> = Vec::new();
+        let mut layout = None;
+        for &i in indices {
+            let Some(found) = &state.found[i] else {
+                return Ok(None);
+            };
+            if *layout.get_or_insert(found.layout) != found.layout {
+                return Err(Error::new(
+                    Code::Ragged,
+                    "elements of one batch differ in layout: read them one by one",
+                ));
             }
-            Ok(true)
-        });
-        gathered.ok().flatten()
+            match runs.last_mut() {
+                Some(last) if last.touches(&found.location) => {
+                    last.bytes.end = found.location.bytes.end;
+                }
+                _ => runs.push(found.location.clone()),
+            }
+        }
+        Ok(layout.map(|layout| (runs, Arc::clone(&state.layouts[layout]))))
+    }
+
+    /// Counts these, and reports if it is time to.
+    fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
+        for &i in indices {
+            self.count(&mut state, i);
+        }
+        self.tell(state, true);
     }
 
     /// An element whose blocks are mapped and yet cannot be read (this process wrote to them, and the daemon has them no
     /// more) must be found anew. One that is not mapped only has to be mapped.
     fn forget_unreadable(&self, state: &mut State, i: usize) {
         let found = state.found[i].as_ref();
-        if found.is_some_and(|found| self.session.reaches(&found.location)) {
+        if found.is_some_and(|found| self.session.reaches(state.access, &found.location)) {
             state.found[i] = None;
         }
     }
 
     fn count(&self, state: &mut State, i: usize) {
-        if let Some(found) = &mut state.found[i] {
+        if let Some(found) = state.found.get_mut(i).and_then(Option::as_mut) {
             let block = self.session.block_of(&found.location);
             state.tally.served(block, &found.location, found.outcome);
             found.outcome = Outcome::Hit;

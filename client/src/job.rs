@@ -6,10 +6,12 @@ use crate::clock::{Clock, SystemClock};
 use crate::collection::Collection;
 use crate::error::{Code, Result};
 use crate::folder::Folder;
+use crate::location::{Location, Span};
 use crate::session::Session;
+use crate::view::View;
 use parking_lot::Mutex;
 use prebake_proto::leaf;
-use prebake_proto::v1::{Graph, PlanRequest, RefusedRequest};
+use prebake_proto::v1::{Graph, RefusedRequest};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,24 +74,30 @@ impl Job {
         self.session.boot_id
     }
 
+    /// The elements in these spans, side by side, as another process of this user found them in this start of the daemon
+    /// (see [`crate::Items::spans`]); None if one was evicted since.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `protocol` for what is no span, `forked`.
+    pub fn gather(&self, spans: &[Span]) -> Result<Option<View>> {
+        self.session.check()?;
+        // Here too: whoever reads nothing else must let go of what is evicted. A daemon that is gone evicts nothing.
+        let _ = self.session.listen();
+        let runs = spans.iter().map(|span| Location::try_from(*span));
+        let runs: Vec<Location> = runs.collect::<Result<_>>()?;
+        self.session.gather(&runs)
+    }
+
     /// Names a graph's collection.
     ///
     /// # Errors
     /// `bad-graph`, `too-large`, `daemon-lost`, `forked`.
     pub fn plan(&self, mut graph: Graph) -> Result<Collection> {
         leaf::trim(&mut graph);
-        let request = PlanRequest {
-            session: self.session.id,
-            graph: Some(graph.clone()),
-        };
-        let plan = self
-            .session
-            .call(DEADLINE, |mut c| async move { c.plan(request).await })
-            .map_err(|e| match e.code() {
-                Code::Invalid => e.with_code(Code::BadGraph),
-                _ => e,
-            })?;
-        Collection::new(Arc::clone(&self.session), &graph, plan)
+        Collection::plan(Arc::clone(&self.session), graph).map_err(|e| match e.code() {
+            Code::Invalid => e.with_code(Code::BadGraph),
+            _ => e,
+        })
     }
 
     /// Tells the daemon what is not cached and why, to be explained: a code of R20 to R42 (M18 for an item whose computation

@@ -61,6 +61,7 @@ pub use error::{Code, Error, Result};
 pub use folder::Folder;
 pub use items::{Batch, Items};
 pub use job::{Job, Options};
+pub use location::Span;
 pub use prebake_fingerprint::FileStat;
 pub use produce::Made;
 pub use raw::after_fork;

@@ -30,6 +30,36 @@ impl TryFrom<&v1::Location> for Location {
     }
 }
 
+/// The same for another process of the user: segment, first byte, and the byte after the last. It means nothing to another
+/// start of the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub u64, pub u64, pub u64);
+
+impl From<&Location> for Span {
+    fn from(location: &Location) -> Span {
+        Span(
+            location.segment,
+            location.bytes.start as u64,
+            location.bytes.end as u64,
+        )
+    }
+}
+
+impl TryFrom<Span> for Location {
+    type Error = Error;
+
+    fn try_from(Span(segment, start, end): Span) -> Result<Location> {
+        let bytes = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+        match bytes {
+            Some((start, end)) if start <= end && end <= SEGMENT_BYTES_MAX => Ok(Location {
+                segment,
+                bytes: start..end,
+            }),
+            _ => Err(Error::protocol("an element past the end of any segment")),
+        }
+    }
+}
+
 impl Location {
     /// Numbers of the blocks it touches.
     pub(crate) fn blocks(&self, block_bytes: usize) -> Range<usize> {

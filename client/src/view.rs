@@ -1,13 +1,14 @@
 //! The bytes of an element, or of several side by side.
 
-use crate::raw::{Buffer, Lent};
+use crate::raw::{Buffer, Held, Lent};
 
-/// Bytes that belong to the holder: writing to them changes neither the cache nor any other view. Either a range of
-/// mapped cache memory (copy-on-write), which it keeps from being handed out or unmapped while it lives, or a copy.
+/// Bytes that stay as they are for as long as they are held, unless the holder writes to them: that changes neither the
+/// cache nor any other view. A range of mapped cache memory, copy-on-write or to be read alone, or a copy.
 pub struct View(Bytes);
 
 enum Bytes {
     Lent(Lent),
+    Held(Held),
     Owned(Buffer),
 }
 
@@ -16,13 +17,15 @@ impl View {
         View(Bytes::Lent(lent))
     }
 
-    /// A copy of `length` bytes that `fill` writes, all of them, or None if it does not.
-    pub(crate) fn gather<E>(
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<bool, E>,
-    ) -> Result<Option<View>, E> {
+    pub(crate) fn held(held: Held) -> View {
+        View(Bytes::Held(held))
+    }
+
+    /// A copy of `length` bytes that `fill` writes, all of them.
+    pub(crate) fn copied(length: usize, fill: impl FnOnce(&mut [u8])) -> View {
         let mut buffer = Buffer::new(length);
-        Ok(fill(&mut buffer)?.then_some(View(Bytes::Owned(buffer))))
+        fill(&mut buffer);
+        View(Bytes::Owned(buffer))
     }
 
     /// The bytes.
@@ -30,25 +33,24 @@ impl View {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Bytes::Lent(lent) => lent.as_slice(),
+            Bytes::Held(held) => held.as_slice(),
             Bytes::Owned(buffer) => buffer,
         }
     }
 
-    /// The bytes, to be changed in place.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+    /// The bytes, to be changed in place; None if they are to be read alone.
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            Bytes::Lent(lent) => lent.as_mut_slice(),
-            Bytes::Owned(buffer) => buffer,
+            Bytes::Lent(lent) => Some(lent.as_mut_slice()),
+            Bytes::Held(_) => None,
+            Bytes::Owned(buffer) => Some(buffer),
         }
     }
 
     /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Bytes::Lent(lent) => lent.len(),
-            Bytes::Owned(buffer) => buffer.len(),
-        }
+        self.as_slice().len()
     }
 
     /// Whether there are none.
@@ -60,6 +62,6 @@ impl View {
     /// Whether the bytes are cache memory itself, not a copy.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        matches!(self.0, Bytes::Lent(_))
+        matches!(self.0, Bytes::Lent(_) | Bytes::Held(_))
     }
 }

@@ -32,10 +32,10 @@ fn a_batch_is_a_slice_where_elements_lie_side_by_side_and_a_copy_where_not() {
     let daemon = Daemon::start(&[]);
     let data = data(60);
     let items = data.items(&daemon.job("job"));
-    assert!(items.batch(&[0, 1], false).unwrap().is_none());
+    assert!(items.batch(&[0, 1], false, true).unwrap().is_none());
     ensure(&items, &data, &all(&items));
     for (indices, mapped) in [((20..50).collect::<Vec<_>>(), true), (vec![3, 50, 4, 3], false)] {
-        let batch = items.batch(&indices, true).unwrap().unwrap();
+        let batch = items.batch(&indices, true, true).unwrap().unwrap();
         let expected: Vec<u8> = indices.iter().flat_map(|i| data.element(*i)).collect();
         assert_eq!(batch.bytes.as_slice(), expected);
         assert_eq!((batch.count, batch.bytes.is_mapped()), (indices.len(), mapped));
@@ -52,13 +52,13 @@ fn edits_of_views_are_never_seen_again() {
     let expected: Vec<u8> = (0..60).flat_map(|i| data.element(i)).collect();
     let kept = items.get(7, false).unwrap().map(|(mut view, _)| {
         assert!(view.is_mapped());
-        view.as_mut_slice().fill(0xee);
+        view.as_mut_slice().unwrap().fill(0xee);
         view
     });
     for epoch in 0..3 {
-        let mut batch = items.batch(&all(&items), false).unwrap().unwrap();
+        let mut batch = items.batch(&all(&items), false, true).unwrap().unwrap();
         assert!(batch.bytes.as_slice() == expected, "epoch {epoch}");
-        batch.bytes.as_mut_slice().fill(0xdd);
+        batch.bytes.as_mut_slice().unwrap().fill(0xdd);
         // Over bytes that are still held, edited: a copy of the cached ones.
         for i in [6, 7, 8] {
             let (view, _) = items.get(i, false).unwrap().unwrap();
@@ -345,9 +345,12 @@ fn batches_of_unlike_elements_are_refused() {
         assert!(items.put(i, layout, &[b"", b"bytes"], Made::default()).unwrap());
     }
     ensure(&items, &data, &[0, 1]);
-    assert_eq!(items.batch(&[0, 1], false).err().unwrap().code(), Code::Ragged);
     assert_eq!(
-        items.batch(&[1], false).unwrap().unwrap().bytes.as_slice(),
+        items.batch(&[0, 1], false, true).err().unwrap().code(),
+        Code::Ragged
+    );
+    assert_eq!(
+        items.batch(&[1], false, true).unwrap().unwrap().bytes.as_slice(),
         b"bytes"
     );
 }
@@ -363,7 +366,7 @@ fn elements_of_no_bytes_are_elements() {
     }
     ensure(&items, &data, &[0, 1]);
     assert!(items.get(0, false).unwrap().unwrap().0.is_empty());
-    assert_eq!(items.batch(&[0, 1], false).unwrap().unwrap().count, 2);
+    assert_eq!(items.batch(&[0, 1], false, true).unwrap().unwrap().count, 2);
 }
 
 #[test]
@@ -432,7 +435,7 @@ fn a_daemon_without_memory_keeps_serving_right_bytes() {
             for &i in some {
                 if let Some((mut view, _)) = items.get(i, false).unwrap() {
                     assert!(view.as_slice() == data.element(i), "item {i} in epoch {epoch}");
-                    view.as_mut_slice().fill(0xee);
+                    view.as_mut_slice().unwrap().fill(0xee);
                 }
             }
         }

@@ -8,6 +8,7 @@ use crate::{
     collection::{Answers, Collection, Domain, Origin, Reason, Request},
     config::Config,
     error::{Error, Kind, Result},
+    graphs::Graphs,
     index::{IndexSpace, IndexStore, Space},
     memory::{BLOCK_BYTES, Block},
     metrics::Metrics,
@@ -42,6 +43,8 @@ pub struct Cache {
     pub config: Config,
     /// Pipelines.
     pub catalog: Catalog,
+    /// As they were sent.
+    pub graphs: Graphs,
     /// Jobs.
     pub sessions: Sessions,
     /// Why jobs computed.
@@ -76,9 +79,9 @@ impl Cache {
     pub fn plan(
         &self,
         session: &Session,
-        graph: Graph,
+        graph: &Graph,
     ) -> Result<std::result::Result<Arc<Collection>, String>> {
-        if let Some(reason) = not_cacheable(&graph) {
+        if let Some(reason) = not_cacheable(graph) {
             return Ok(Err(reason));
         }
         if self.ssd.is_read_only() {
@@ -102,6 +105,18 @@ impl Cache {
         let filling = self.sessions.all().iter().any(|s| s.planned_empty(collection.id));
         session.planned(collection.id, collection.is_empty() || filling);
         Ok(Ok(collection))
+    }
+
+    /// Whether nothing has to be read from disk to plan a graph.
+    pub fn is_loaded(&self, session: &Session, graph: &Graph) -> bool {
+        let domain = domain(session);
+        graph.operators().iter().all(|operator| {
+            let digest = graph.digest_of(&operator.id);
+            let collection = digest.and_then(|digest| self.catalog.of(&domain, digest));
+            // Only that of the output is made if there is none, which asks the list of what is quarantined.
+            let absent = operator.id != graph.output();
+            collection.map_or(absent, |collection| collection.is_loaded())
+        })
     }
 
     /// Ids of the operators upstream of the output whose own elements have entries.

@@ -38,7 +38,7 @@ impl Catalog {
     /// # Errors
     /// `digest-collision` if another graph has this digest: hash to find, canonical text to prove.
     /// `too-many-collections`.
-    pub fn plan(&self, domain: &Domain, mut graph: Graph, origin: Origin) -> Result<(Arc<Collection>, bool)> {
+    pub fn plan(&self, domain: &Domain, graph: &Graph, origin: Origin) -> Result<(Arc<Collection>, bool)> {
         let key = (domain.clone(), graph.digest());
         let proven = |collection: &Arc<Collection>, graph: &Graph| {
             if collection.graph.canonical() == graph.canonical() {
@@ -52,12 +52,12 @@ impl Catalog {
         };
         let state = self.state.read();
         if let Some(id) = state.by_key.get(&key) {
-            return proven(&state.all[*id as usize], &graph);
+            return proven(&state.all[*id as usize], graph);
         }
         drop(state);
         let mut state = self.state.write();
         if let Some(id) = state.by_key.get(&key) {
-            return proven(&state.all[*id as usize], &graph);
+            return proven(&state.all[*id as usize], graph);
         }
         if state.all.len() >= COLLECTIONS_MAX {
             return Err(Error::new(
@@ -68,6 +68,7 @@ impl Catalog {
                 ),
             ));
         }
+        let mut graph = graph.clone();
         let leaves: usize = graph.operators().iter().map(|o| o.leaves.len()).sum();
         if state.leaves + leaves > LEAVES_MAX {
             graph.forget_leaves();

@@ -232,6 +232,11 @@ impl Collection {
         }
     }
 
+    /// Whether [`Collection::load`] has nothing left to do.
+    pub fn is_loaded(&self) -> bool {
+        self.state.lock().loaded
+    }
+
     /// Reads the rows of segments found at start, once.
     pub fn load(&self, ssd: &SsdTier) {
         if self.state.lock().loaded {

@@ -30,6 +30,7 @@ pub mod config;
 mod diagnose;
 pub mod error;
 mod explain;
+pub mod graphs;
 pub mod index;
 pub mod lease;
 pub mod memory;

@@ -104,7 +104,7 @@ fn adopt(
             let domain = Domain(domain);
             let origin = notes::recall(cache, &domain, &mut graph);
             let known = origin.made_ns != 0;
-            let (collection, _) = cache.catalog.plan(&domain, graph, origin)?;
+            let (collection, _) = cache.catalog.plan(&domain, &graph, origin)?;
             collection.noted.store(known, Ordering::Relaxed);
             graphs.insert(key, collection.id);
             collection.id

@@ -42,7 +42,7 @@ fn item(n: u64) -> Item {
 }
 
 fn ask(cache: &Arc<Cache>, session: &Session, items: &[Item]) -> Vec<Answer> {
-    let collection = cache.plan(session, graph()).unwrap().unwrap();
+    let collection = cache.plan(session, &graph()).unwrap().unwrap();
     let request = Request {
         session: session.id,
         wanted: items,
@@ -56,7 +56,7 @@ fn ask(cache: &Arc<Cache>, session: &Session, items: &[Item]) -> Vec<Answer> {
 /// Computes and commits items 0..n, each 1 MiB of zeros.
 fn fill(cache: &Arc<Cache>, session: &Session, n: u64) {
     let items: Vec<_> = (0..n).map(item).collect();
-    let collection = cache.plan(session, graph()).unwrap().unwrap();
+    let collection = cache.plan(session, &graph()).unwrap().unwrap();
     let staging = session.stage(1 << 20, &cache.ram).unwrap();
     for (item, answer) in items.iter().zip(ask(cache, session, &items)) {
         let Answer::Granted(token) = answer else {
@@ -232,7 +232,7 @@ async fn what_was_saved_is_remembered_across_restarts() {
     let server = start(dir.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     fill(server.cache(), &session, 2);
-    let collection = server.cache().plan(&session, graph()).unwrap().unwrap();
+    let collection = server.cache().plan(&session, &graph()).unwrap().unwrap();
     server.cache().served(&session, &collection, 5, 0, 0);
     let saved = server.cache().metrics.cpu_saved.get();
     assert!(saved > 0.0);
@@ -248,7 +248,7 @@ async fn a_commit_under_a_lost_lease_is_refused() {
     let cache = server.cache();
     let first = cache.sessions.open(ME, "first".into()).unwrap();
     let second = cache.sessions.open(ME, "second".into()).unwrap();
-    let collection = cache.plan(&first, graph()).unwrap().unwrap();
+    let collection = cache.plan(&first, &graph()).unwrap().unwrap();
     let Answer::Granted(token) = ask(cache, &first, &[item(1)])[0] else {
         panic!()
     };

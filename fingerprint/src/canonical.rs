@@ -10,7 +10,7 @@ use crate::{Digest, Operator, edges::Edges, encode, order};
 use std::collections::HashMap;
 
 /// An operator of the canonical form.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Node {
     /// Position, in the graph as given, of the first operator that it stands for.
     pub operator: usize,

@@ -14,7 +14,7 @@ const PIPELINE_NAMES_MAX: usize = 24;
 
 /// Operators and the edges between them, checked when built: it is acyclic, within [`limits`], and every edge
 /// leads to an operator of the graph.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Graph {
     operators: Vec<Operator>,
     output: usize,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from prebake import packages, tripwire
 from prebake._job import native
 from prebake.again import Again
+from prebake.collated import Collated, in_worker, is_asked_for
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, unseen
 from prebake.pipeline import Pipeline
@@ -42,8 +44,9 @@ class Dataset(Transparent):
         subsets: Sequence[Any] = (),
         split: int | None = None,
         reuse: Reuse | None = None,
+        token: str | None = None,
     ) -> None:
-        self._pipeline = Pipeline(source, split, reuse)
+        self._pipeline = Pipeline(source, split, reuse, token)
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
         self._subsets = subsets
@@ -71,25 +74,35 @@ class Dataset(Transparent):
             return [self._wrapped[i] for i in indices]
         if self._makes_batches():
             return self._wrapped.__getitems__(indices)
-        if any(map(self._is_odd, indices)):
+        plain = self._are_plain(indices)
+        if not plain and any(map(self._is_odd, indices)):
             return [self[i] for i in indices]
         hidden("a data set")
-        places = [self._place(i) for i in indices]
+        places = indices if plain else [self._place(i) for i in indices]
+        collated = is_asked_for(sys._getframe(1))
+        found = self._at_once(places, collated)
+        if found is not None:
+            return found
         following = places[-1] + 1 if places else 0
 
-        def plain() -> list[Any]:
+        def uncached() -> list[Any]:
             if self._pipeline.source.original is not None:
                 return [self._wrapped[i] for i in indices]
             return self._pipeline.uncached(places)
 
-        return self._untripped(lambda: self._elements(indices, places, following), plain)
+        return self._untripped(lambda: self._elements(indices, places, following, collated), uncached)
 
-    def batches(self, order: Sequence[int] | None = None, size: int = BATCH_SIZE) -> Iterator[Any]:
+    def batches(
+        self, order: Sequence[int] | None = None, size: int = BATCH_SIZE, *, writable: bool = True
+    ) -> Iterator[Any]:
         """Batches in an order (indices; by default all of them in turn); the last may be short.
 
         Each is one NumPy array if every step is deterministic and the elements are arrays of one type and
         shape (over shared memory where they lie side by side), else a list of elements. Files edited before
         the call are seen; the order is known, so that other jobs' work on later batches is used.
+
+        Arrays may be changed in place, which nobody else sees. With `writable=False` those of whole batches
+        may not; then it costs nothing to know that the last reader did not.
         """
         order = self._order(range(len(self)) if order is None else order)
         if native() is not None:
@@ -97,7 +110,10 @@ class Dataset(Transparent):
             self._untripped(self._begin_epoch)
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
-            yield self._untripped(lambda: self._batch(order, start, end))  # noqa: B023
+            batch = self._pipeline.array_at_once(order[start:end], writable)
+            if batch is None:
+                batch = self._untripped(lambda: self._batch(order, start, end, writable))  # noqa: B023
+            yield batch
 
     def stats(self) -> dict[str, int]:
         """This process's elements by outcome (computed, reused, followed, bypassed) and bytes by tier."""
@@ -132,39 +148,58 @@ class Dataset(Transparent):
                 tripwire.restore(before)
                 return plain()
 
-    def _elements(self, indices: Sequence[int], places: Sequence[int], following: int) -> list[Any]:
+    def _elements(
+        self, indices: Sequence[int], places: Sequence[int], following: int, collated: bool
+    ) -> list[Any]:
         pipeline = self._pipeline
         pipeline.renew_for(places)
         begun = pipeline.begin()
         if pipeline.source.original is not None and pipeline.is_alone():
             return [self._wrapped[i] for i in indices]
         ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
-        elements = pipeline.element_list(places, pipeline.gather(places, ahead))
+        mine: dict[int, Any] = {}
+        elements: list[Any] | None = None
+        if collated and pipeline.runs_nothing():
+            mine = pipeline.ensure(places, ahead)
+            elements = self._collated(places)
+        if elements is None:
+            elements = pipeline.element_list(places, pipeline.gather(places, ahead, mine))
         pipeline.end(begun)
         return elements
 
-    def _batch(self, order: Sequence[int], start: int, end: int) -> Any:
+    def _at_once(self, places: Sequence[int], collated: bool) -> list[Any] | None:
+        """Elements, or what stands for them where a loader has them `collated`, if all are there and nothing of
+        the user's has to run."""
+        self._pipeline.renew_for(places)
+        return self._collated(places) if collated else self._pipeline.elements_at_once(places)
+
+    def _collated(self, places: Sequence[int]) -> list[Any] | None:
+        """What stands for elements where a loader makes one batch of them."""
+        batch = self._pipeline.collated_at_once(places, in_worker())
+        return None if batch is None else [Collated(batch)]
+
+    def _batch(self, order: Sequence[int], start: int, end: int, writable: bool) -> Any:
         places, pipeline = order[start:end], self._pipeline
         renewed = pipeline.renew()
         begun = pipeline.begin()
         if renewed:
             pipeline.validate()
         ahead = unseen(order, end, pipeline.fill.seen)
-        made = self._made(places, ahead)
+        made = self._made(places, ahead, writable)
         pipeline.end(begun)
         return made
 
-    def _made(self, places: Sequence[int], ahead: Ahead) -> Any:
+    def _made(self, places: Sequence[int], ahead: Ahead, writable: bool) -> Any:
         pipeline = self._pipeline
         if not pipeline.is_whole():
             found = pipeline.gather(places, ahead, validated=True)
             return pipeline.element_list(places, found)
         mine: dict[int, Any] = {}
-        array = pipeline.fill.array(places)
+        array = pipeline.fill.array(places, writable)
         if array is None:
             # What was computed here lies in shared memory too, where one native copy makes the batch.
             mine = pipeline.ensure(places, ahead)
-            array = pipeline.fill.array(places)
+            array = pipeline.fill.array(places, writable)
         if array is not None:
             return array
         found = pipeline.gather(places, ahead, got=mine, validated=True)
@@ -197,10 +232,13 @@ class Dataset(Transparent):
             ends: Sequence[Any] = (order[0], order[-1]) if order else ()
         else:
             ends = order = list(order)
-        plain = not self._subsets and set(map(type, ends)) <= {int}
-        if plain and (not ends or (min(ends) >= 0 and max(ends) < len(self))):
-            return order
-        return [self._place(i) for i in order]
+        return order if self._are_plain(ends) else [self._place(i) for i in order]
+
+    def _are_plain(self, indices: Sequence[Any]) -> bool:
+        """Whether they are what items have in the source too."""
+        if self._subsets or not set(map(type, indices)) <= {int}:
+            return False
+        return not indices or (min(indices) >= 0 and max(indices) < len(self))
 
     def _place(self, i: int) -> int:
         place = operator.index(i)
@@ -224,7 +262,7 @@ class Dataset(Transparent):
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
         made = self._pipeline
-        return Dataset, (made.source, self._wrapped, self._subsets, made.split, made.reuse)
+        return Dataset, (made.source, self._wrapped, self._subsets, made.split, made.reuse, made.token)
 
 
 def _stacked(found: list[Any]) -> Any:

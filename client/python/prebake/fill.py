@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
+from prebake.collated import Sent
 from prebake.errors import Refused, not_cached, warn_once, where
 
 #: Time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
@@ -159,6 +160,16 @@ class Fill:
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
 
+    def is_open(self) -> bool:
+        """Whether items can be read as they were opened, none of which is computed again to be verified."""
+        connection = self._connection
+        return (
+            connection is not None
+            and connection is _job.connection()
+            and self._items is not None
+            and self._verifier is None
+        )
+
     def is_closed(self) -> bool:
         """Whether nothing is shared, and nothing that was can be read on."""
         return self.items() is None and self._opened() is None
@@ -263,15 +274,48 @@ class Fill:
             warn_once("bypass", f"not cached: {why}")
         return value
 
-    def array(self, indices: Sequence[int]) -> Any:
+    def array(self, indices: Sequence[int], writable: bool = True) -> Any:
         """Items as one array if they are cached arrays of one type and shape; None if not."""
+        found = self._side_by_side(
+            lambda items: items.batch(indices, validated=True, writable=writable), indices
+        )
+        return None if found is None else values.decode_batch(*found)
+
+    def tensor(self, indices: Sequence[int]) -> Any:
+        """Items as the one tensor that torch's `default_collate` makes of them, if they are cached and it does;
+        None if not. Inputs are looked at now."""
+        found = self._side_by_side(lambda items: items.batch(indices), indices)
+        return None if found is None else values.decode_tensors(*found)
+
+    def values(self, indices: Sequence[int]) -> list[Any] | None:
+        """Items that are cached, all of them or None. Inputs are looked at now."""
+        found: dict[int, Any] = {}
+        for i in indices:
+            if i in found:
+                # Each is given a value of its own.
+                return None
+            element = self._read(i, False)
+            if element is None or not self._decoded(i, element, found):
+                return None
+        return [found[i] for i in indices]
+
+    def sent(self, indices: Sequence[int], token: str) -> Sent | None:
+        """The same for another process of the user, by where they lie."""
+        found = self._side_by_side(lambda items: items.spans(indices), indices)
+        connection = self._connection
+        if found is None or connection is None or not values.has_tensors(found[1]):
+            return None
+        return Sent(token, indices, connection.job.boot_id, *found)
+
+    def _side_by_side(self, ask: Callable[[Any], Any], indices: Sequence[int]) -> Any:
+        """What native items answer of several at once; None if they cannot, or if one does not reproduce."""
         self.items()
         # Another thread may reset it meanwhile.
         items = self._items
         if items is None or not indices:
             return None
         try:
-            found = items.batch(indices, validated=True)
+            found = ask(items)
         except _job.native().Error as error:
             if error.code != "ragged":
                 _job.failed(error)
@@ -279,7 +323,7 @@ class Fill:
         verifier = self._verifier
         if found is None or verifier is not None and not self._reproduces(verifier, items, indices):
             return None
-        return values.decode_batch(*found)
+        return found
 
     def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
         """Item i computed again, if it is a hit that is to be verified and is not the same."""

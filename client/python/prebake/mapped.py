@@ -38,6 +38,7 @@ class DatasetSource:
 
     floor = 0
     bare = False
+    plain = False
 
     def __init__(
         self,
@@ -155,6 +156,9 @@ class DatasetSource:
 
     def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
         return self._parted.finish(value, rest)
+
+    def collated(self, indices: Sequence[int], values: Any) -> Any:
+        raise AssertionError("only its own code knows what else is in an element")
 
     def reads(self, i: int) -> list[str] | None:
         if self._inputs is None:

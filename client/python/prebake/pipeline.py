@@ -14,6 +14,7 @@ from prebake.again import Again, Moved, Tripped
 from prebake.approval import Approval
 from prebake.blame import blamed, tolerance
 from prebake.code import Identity, identify
+from prebake.collated import token_of
 from prebake.discovery import Discovery
 from prebake.epoch import Epoch
 from prebake.errors import Code, Refused, not_cached, warn_once
@@ -51,9 +52,16 @@ class Described(NamedTuple):
 class Pipeline:
     """Items by number, taken from the cache or made here up to the cut."""
 
-    def __init__(self, source: Source, split: int | None = None, reuse: Reuse | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        split: int | None = None,
+        reuse: Reuse | None = None,
+        token: str | None = None,
+    ) -> None:
         """`split` is how many steps its user says are deterministic, and no more; `reuse` keeps what the
-        others make for as often as the user says."""
+        others make for as often as the user says; `token` names the same pipeline in other processes."""
+        self.token = token_of(self, token)
         self.source = source
         self.split = split
         self.reuse = reuse
@@ -175,6 +183,36 @@ class Pipeline:
         if not validated:
             self._inputs.look_again(indices)
         return self.fill.gather(self._inputs.told(indices), self._inputs.told_ahead(ahead), found, validated)
+
+    def array_at_once(self, indices: Sequence[int], writable: bool) -> Any:
+        """Items as one array, where all of them are there and everything is as it was, so that nothing of the
+        user's has to run; else None. No generator is looked at: nothing can draw."""
+        still = self.is_whole() and self.runs_nothing() and self._holds()
+        return self.fill.array(indices, writable) if still else None
+
+    def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
+        """Items' elements, under the same conditions. Inputs are looked at now."""
+        values = self.fill.values(indices) if self.runs_nothing() else None
+        if values is None:
+            return None
+        return [self.source.finish(i, value, ()) for i, value in zip(indices, values, strict=True)]
+
+    def collated_at_once(self, indices: Sequence[int], sent: bool) -> Any:
+        """What torch's `default_collate` makes of items' elements, under the same conditions; if it is to be
+        `sent`, what becomes that in another process."""
+        if not self.runs_nothing():
+            return None
+        made = self.fill.sent(indices, self.token) if sent else self.fill.tensor(indices)
+        return None if made is None else self.source.collated(indices, made)
+
+    def runs_nothing(self) -> bool:
+        """Whether an element that is there needs nothing of the user's to run."""
+        whole = not self._due and self.cut == len(self.steps)
+        return whole and self.source.plain and self.fill.is_open()
+
+    def made(self, indices: Sequence[int]) -> list[Any]:
+        """Items after all of their steps, from nothing that is cached."""
+        return [self._run(self.source.load(i), 0, len(self.steps)) for i in indices]
 
     def ensure(self, indices: Sequence[int], ahead: Ahead) -> dict[int, Any]:
         """Makes items readable; see `Fill.ensure`."""
@@ -323,7 +361,7 @@ class Pipeline:
         if _working_folder() != self._folder:
             return False
         due = closely and (always or self._look_is_due())
-        if not due and self._held.holds(self._roots()):
+        if not due and self._holds():
             return True
         held = snapshot.Snapshot(self._roots())
         begun = time.monotonic()
@@ -332,6 +370,11 @@ class Pipeline:
         finally:
             self._looked = time.monotonic()
             self._look_s = self._looked - begun
+
+    def _holds(self) -> bool:
+        """Whether all that makes what is shared is the same as when it was last described, as far as a cheap
+        look tells."""
+        return _working_folder() == self._folder and self._held.holds(self._roots())
 
     def _unchanged_closely(self, held: snapshot.Snapshot) -> bool:
         self.source.refresh()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import itertools
 import operator
 import os
 import types
@@ -58,7 +57,7 @@ class Snapshot:
         self._walked: list[Any] = []
         self._referents: list[Any] = []
         #: Where the globals of functions are looked up, and what is there.
-        self._spaces: list[tuple[Callable[..., Any], tuple[str, ...]]] = []
+        self._spaces: list[tuple[dict[str, Any], tuple[str, ...]]] = []
         self._values: list[Any] = []
         #: Containers that are not looked into, and how long they are.
         self._tables: list[Any] = []
@@ -76,7 +75,7 @@ class Snapshot:
                 self.reached += self._walk(value)
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
-        self._environment, self._flags = dict(_environment()), surroundings.flags()
+        self._environment, self._flags = dict(_environment()), surroundings.loaded_flags()
 
     def _walk(self, value: Any) -> Iterable[Any]:
         if type(value) in _CONTAINERS and len(value) > MEMBERS_MAX:
@@ -111,30 +110,24 @@ class Snapshot:
         return [*held, *named]
 
     def _space(self, space: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
-        self._spaces.append((space.get, names))
+        self._spaces.append((space, names))
         named = [space.get(name, _ABSENT) for name in names]
         self._values += named
         return named
 
     def holds(self, roots: list[Any]) -> bool:
         """Whether the same roots reach the same objects now."""
-        # One call for all: a look at each by itself would cost ten times as much.
-        same = _identical()
+        refer_to, hold_under = _looks()
         return (
-            same(roots, self._roots)
-            and same(gc.get_referents(*self._walked), self._referents)
-            and same(self._named(), self._values)
-            and list(map(len, self._tables)) == self._lengths
-            and list(map(_content, self._arrays)) == self._contents
+            len(roots) == len(self._roots)
+            and all(map(operator.is_, roots, self._roots))
+            and refer_to(self._walked, self._referents)
+            and hold_under(self._spaces, self._values, _ABSENT)
+            and (not self._tables or list(map(len, self._tables)) == self._lengths)
+            and (not self._arrays or list(map(_content, self._arrays)) == self._contents)
             and _environment() == self._environment
-            and surroundings.flags() == self._flags
+            and surroundings.loaded_flags() == self._flags
         )
-
-    def _named(self) -> list[Any]:
-        named: list[Any] = []
-        for get, names in self._spaces:
-            named += map(get, names, itertools.repeat(_ABSENT))
-        return named
 
 
 #: What a module has under a name that is builtin, or nowhere.
@@ -169,9 +162,18 @@ def same(a: list[Any], b: list[Any]) -> bool:
 
 
 @functools.cache
-def _identical() -> Callable[[list[Any], list[Any]], bool]:
+def _looks() -> tuple[Callable[..., bool], Callable[..., bool]]:
+    """What compares referents and names, natively where it can be: before every batch."""
     module = native()
-    return same if module is None else module.identical
+    return (_refer_to, _hold_under) if module is None else (module.refer_to, module.hold_under)
+
+
+def _refer_to(objects: list[Any], referents: list[Any]) -> bool:
+    return same(gc.get_referents(*objects), referents)
+
+
+def _hold_under(spaces: list[tuple[dict[str, Any], tuple[str, ...]]], values: list[Any], absent: Any) -> bool:
+    return same([space.get(name, absent) for space, names in spaces for name in names], values)
 
 
 @functools.lru_cache(maxsize=bytecode.CODES_MAX)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from prebake import facts, graph, remote
 from prebake.code import Identity
+from prebake.collated import collate
 from prebake.errors import Code, Refused
 from prebake.judgement import Verdict
 from prebake.placeholder import flat
@@ -42,6 +43,8 @@ class Source(Protocol):
     steps: list[Step]
     #: Whether elements are what the last step returns, and nothing else.
     bare: bool
+    #: Whether nothing of the user's runs to make an element of what the last step returns.
+    plain: bool
     #: What gives items their numbers: while it is equal, item i is the same item.
     numbered: Any
 
@@ -78,6 +81,10 @@ class Source(Protocol):
     def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
         """The element of item i, from what the shared steps made of it."""
 
+    def collated(self, indices: Sequence[int], values: Any) -> Any:
+        """The batch that torch's `default_collate` makes of the elements, if they are plain, from that of what
+        the steps made of the items."""
+
     def reads(self, i: int) -> list[str] | None:
         """The files that item i reads; None if that is found out by running it."""
 
@@ -93,6 +100,7 @@ class FileSource:
 
     floor = 1
     bare = True
+    plain = True
     original = None
     common: list[str] = []  # noqa: RUF012
     knows = "item i is the content of file i"
@@ -153,6 +161,9 @@ class FileSource:
             value = step(value)
         return value
 
+    def collated(self, indices: Sequence[int], values: Any) -> Any:
+        return values
+
     def reads(self, i: int) -> list[str] | None:
         return [self.files[i]]
 
@@ -199,6 +210,13 @@ class FolderSource(FileSource):
         target, transform = self._targets[i], getattr(self.dataset, "target_transform", None)
         value = super().finish(i, value, rest)
         return value, target if transform is None else transform(target)
+
+    @property
+    def plain(self) -> bool:
+        return getattr(self.dataset, "target_transform", None) is None
+
+    def collated(self, indices: Sequence[int], values: Any) -> Any:
+        return [values, collate([self._targets[i] for i in indices])]
 
 
 def paths(files: Sequence[Any]) -> list[str]:

@@ -88,6 +88,13 @@ def flags() -> tuple[str, ...]:
     return tuple(found)
 
 
+def loaded_flags() -> list[Any]:
+    """The values of those whose modules are loaded, cheaply: before every batch."""
+    loaded = ((sys.modules.get(module), attribute) for _, module, attribute, _ in FLAGS)
+    values = (getattr(module, attribute, None) for module, attribute in loaded if module is not None)
+    return [value() if callable(value) else value for value in values]
+
+
 @functools.lru_cache(maxsize=PARTS_MAX)
 def _part(kind: str, name: str, value: str) -> tuple[bytes, Leaf]:
     """What is written of a text, and its leaf: the same for every value that it surrounds."""

@@ -58,6 +58,35 @@ def decode_batch(view: Any, layout: str, count: int) -> Any:
     return sys.modules["numpy"].ndarray((count, *shape), dtype, view)
 
 
+def decode_tensors(view: Any, layout: str, count: int) -> Any:
+    """Elements side by side as the one tensor that torch's `default_collate` makes of them; None if they are
+    neither lone C-ordered arrays nor lone contiguous tensors, or of a type that torch has not."""
+    if not has_tensors(layout):
+        return None
+    import torch
+
+    plain = _plain_tensor(layout)
+    if plain is None:
+        return torch.as_tensor(decode_batch(view, layout, count))
+    dtype, shape = plain
+    return torch.frombuffer(view, dtype=dtype).reshape(count, *shape)
+
+
+@functools.lru_cache(maxsize=DECODERS_MAX)
+def has_tensors(layout: str) -> bool:
+    """Whether `decode_tensors` makes one of elements of this layout."""
+    plain = _plain_array(layout)
+    if plain is None:
+        return _plain_tensor(layout) is not None
+    import torch
+
+    try:
+        torch.as_tensor(sys.modules["numpy"].empty(0, plain[0]))
+    except TypeError:
+        return False
+    return True
+
+
 @functools.lru_cache(maxsize=DECODERS_MAX)
 def _plain_array(layout: str) -> tuple[Any, tuple[int, ...]] | None:
     node = json.loads(layout)
@@ -68,6 +97,14 @@ def _plain_array(layout: str) -> tuple[Any, tuple[int, ...]] | None:
     if stacked != dtype or stacked.isalignedstruct != dtype.isalignedstruct:
         return None
     return dtype, tuple(node["shape"])
+
+
+@functools.lru_cache(maxsize=DECODERS_MAX)
+def _plain_tensor(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+    node = json.loads(layout)
+    if node.keys() != {"kind", "dtype", "shape"} or node["kind"] != "tensor" or 0 in node["shape"]:
+        return None
+    return getattr(sys.modules["torch"], node["dtype"]), tuple(node["shape"])
 
 
 @functools.lru_cache(maxsize=DECODERS_MAX)

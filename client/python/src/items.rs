@@ -13,6 +13,9 @@ use std::path::PathBuf;
 /// device, inode, size, mtime_ns, ctime_ns
 type Stat = (u64, u64, u64, i64, i64);
 
+/// Segment, first byte, and the byte after the last.
+pub(crate) type Span = (u64, u64, u64);
+
 /// Fingerprint, and stats of the files.
 type Input = (Cow<'static, [u8]>, Vec<Stat>);
 
@@ -101,15 +104,33 @@ impl Items {
     }
 
     /// The elements of `indices` as one buffer, their layout and number; None if one is unreachable.
-    #[pyo3(signature = (indices, validated = false))]
+    #[pyo3(signature = (indices, validated = false, writable = true))]
     fn batch(
         &self,
         py: Python<'_>,
         indices: Vec<usize>,
         validated: bool,
+        writable: bool,
     ) -> PyResult<Option<(View, String, usize)>> {
-        let batch = py.detach(|| self.0.batch(&indices, validated)).map_err(raise)?;
-        Ok(batch.map(|b| (View::new(b.bytes), b.layout.to_string(), b.count)))
+        let batch = py
+            .detach(|| self.0.batch(&indices, validated, writable))
+            .map_err(raise)?;
+        Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
+    }
+
+    /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.
+    #[pyo3(signature = (indices, validated = false))]
+    fn spans(
+        &self,
+        py: Python<'_>,
+        indices: Vec<usize>,
+        validated: bool,
+    ) -> PyResult<Option<(Vec<Span>, String)>> {
+        let placed = py.detach(|| self.0.spans(&indices, validated)).map_err(raise)?;
+        Ok(placed.map(|(spans, layout)| {
+            let spans = spans.iter().map(|span| (span.0, span.1, span.2)).collect();
+            (spans, layout.to_string())
+        }))
     }
 
     /// Those of the items of which it is not known where their elements lie.

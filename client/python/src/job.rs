@@ -2,7 +2,8 @@
 
 use crate::error::raise;
 use crate::exit::report_at_exit;
-use crate::items::Items;
+use crate::items::{Items, Span};
+use crate::raw::buffer::View;
 use prebake_client::{Code, Error, Options};
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::Graph;
@@ -54,6 +55,17 @@ impl Job {
             self.0.plan(graph)
         });
         planned.map(Collection).map_err(raise)
+    }
+
+    /// The elements in spans that another process found in this start of the daemon, as one buffer; None if one was evicted
+    /// since.
+    fn gather(&self, py: Python<'_>, spans: Vec<Span>) -> PyResult<Option<View>> {
+        let spans: Vec<_> = spans
+            .into_iter()
+            .map(|(segment, start, end)| prebake_client::Span(segment, start, end))
+            .collect();
+        let view = py.detach(|| self.0.gather(&spans)).map_err(raise)?;
+        Ok(view.map(View::new))
     }
 
     /// Tells the daemon what is not cached and why, for `prebake explain`: a code (R20 to R42, or M18 for an item whose

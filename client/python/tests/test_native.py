@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -84,6 +85,65 @@ def test_elements_come_back_and_edits_of_them_do_not(
         del view, array
     stats = items.stats()
     assert stats["computed"] == COUNT and stats["bytes_ram"] == 2 * COUNT * SIZE
+
+
+def test_what_need_not_be_written_to_cannot_be(native: Any, daemon: PrivateDaemon, paths: list[str]) -> None:
+    items = open_items(native, daemon, paths)
+    everything = list(range(COUNT))
+    fill(items, everything)
+    expected = np.repeat(np.arange(COUNT, dtype=np.uint8), SIZE)
+    written = np.frombuffer(items.batch(everything)[0], np.uint8)
+    written[:] = 255
+    # Side by side and not; several at once, while another array over the same bytes is written to.
+    for order in (everything, everything[::-1]):
+        views = [items.batch(order, writable=False)[0] for _ in range(2)]
+        for array in (np.frombuffer(view, np.uint8) for view in views):
+            assert not array.flags.writeable
+            assert (array.reshape(-1, SIZE)[np.argsort(order)].reshape(-1) == expected).all()
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+    assert (written == 255).all()
+
+
+def test_spans_are_read_by_another_connection(native: Any, daemon: PrivateDaemon, paths: list[str]) -> None:
+    items = open_items(native, daemon, paths)
+    assert items.spans([0, 1]) is None
+    fill(items, list(range(COUNT)))
+    spans, layout = items.spans([5, 1, 2])
+    assert layout == "layout" and len(spans) == 2
+    other = native.connect(str(daemon.folder / "cache"), "other", False)
+    view = np.frombuffer(other.gather(spans), np.uint8)
+    assert view.flags.writeable and (view.reshape(-1, SIZE)[:, 0] == [5, 1, 2]).all()
+    assert other.gather([(spans[0][0] + 99, 0, 64)]) is None and len(other.gather([])) == 0
+    for wrong in [(spans[0][0], 9, 3), (spans[0][0], 0, 2**63)]:
+        with pytest.raises(native.Error, match="past the end"):
+            other.gather([wrong])
+
+
+class Holder:
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def test_what_objects_refer_to_is_compared_as_python_tells_it(native: Any) -> None:
+    def step(x: Any = COUNT) -> Any:
+        return x, holder
+
+    holder = Holder([1, {"a": (2.5, "text")}])
+    objects = [holder, holder.held, holder.held[1], step, step.__closure__, int, 7, "text", {1, 2}, (), len]
+    referents = gc.get_referents(*objects)
+    assert native.refer_to(objects, referents)
+    assert not native.refer_to(objects, referents[:-1]) and not native.refer_to(objects, [*referents, 1])
+    assert not native.refer_to(objects[::-1], referents)
+    holder.held = [1, {"a": (2.5, "text")}]
+    assert not native.refer_to(objects, referents)
+    spaces = [({"a": holder, "b": step}, ("a", "c")), (vars(np), ("sum",))]
+    absent = object()
+    assert native.hold_under(spaces, [holder, absent, np.sum], absent)
+    assert not native.hold_under(spaces, [holder, np.sum, np.sum], absent)
+    assert not native.hold_under(spaces, [holder, absent], absent)
+    spaces[0][0]["c"] = 1
+    assert not native.hold_under(spaces, [holder, absent, np.sum], absent)
 
 
 def test_an_array_keeps_its_bytes_after_everything_else_is_gone(

@@ -3,13 +3,18 @@
 mod buffer;
 mod inherited;
 pub(crate) mod ptrace;
+mod readable;
 mod region;
 mod shared;
+mod space;
+#[cfg(test)]
+mod test_blocks;
 mod watch;
 
 pub(crate) use buffer::Buffer;
 pub use inherited::after_fork;
 pub(crate) use inherited::{ClosedInChild, OfProcess};
+pub(crate) use readable::{Held, Readable};
 pub(crate) use region::{Lent, Region};
 pub(crate) use shared::SharedMemory;
 pub(crate) use watch::Watch;

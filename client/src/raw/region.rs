@@ -1,29 +1,24 @@
 //! One segment's blocks, mapped side by side in this process.
 
-use super::check_sealed;
+use super::space::{Access, Space};
 use super::watch::{PageSet, Watch};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use parking_lot::Mutex;
 use rustix::fs::SealFlags;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, madvise};
 use rustix::process::{Pid, getpid};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Address space for blocks of one segment, each mapped privately at block number times block size, so that a run of
-/// elements is one slice whatever blocks it crosses.
+/// Blocks of one segment, each mapped privately.
 ///
 /// Bytes handed out are writable, and the kernel keeps what was written to a private map. Three rules keep such writes
 /// from ever being served: live ranges are disjoint; a range is handed out only if none of its pages was written; a
 /// written page that no live range touches is dropped, which brings the cached bytes back.
 pub(crate) struct Region {
-    base: NonNull<u8>,
-    bytes: usize,
-    block_bytes: usize,
+    space: Space,
     page_bytes: usize,
     /// Whose locks these are: a forked child must not take them.
     owner: Pid,
@@ -51,31 +46,12 @@ enum Block {
     Watched,
 }
 
-// SAFETY: `base` names address space that this value owns; every use of it is guarded by `state` or by a `Lent` range
-// that no other `Lent` overlaps.
-unsafe impl Send for Region {}
-// SAFETY: as above.
-unsafe impl Sync for Region {}
-
 impl Region {
     /// Reserves address space (no memory) for `blocks` blocks.
     pub(crate) fn reserve(block_bytes: usize, blocks: usize, watch: Option<Arc<Watch>>) -> Result<Region> {
-        let page_bytes = rustix::param::page_size();
-        if block_bytes == 0 || !block_bytes.is_multiple_of(page_bytes) {
-            return Err(Error::protocol(format!(
-                "blocks of {block_bytes} bytes on pages of {page_bytes}"
-            )));
-        }
-        let bytes = block_bytes
-            .checked_mul(blocks)
-            .ok_or_else(|| Error::protocol("a segment larger than the address space"))?;
-        let base = reserve_aligned(bytes, block_bytes)
-            .ok_or_else(|| Error::internal("no address space for a segment: raise the limit (ulimit -v)"))?;
         Ok(Region {
-            base,
-            bytes,
-            block_bytes,
-            page_bytes,
+            space: Space::reserve(block_bytes, blocks)?,
+            page_bytes: rustix::param::page_size(),
             owner: getpid(),
             watch,
             state: Mutex::default(),
@@ -84,21 +60,12 @@ impl Region {
 
     /// Maps a block; a block already mapped stays as it is. The descriptor is closed.
     pub(crate) fn map(&self, block: usize, fd: OwnedFd) -> Result<()> {
-        let range = self.block_range(block)?;
-        let seals = check_sealed(fd.as_fd(), self.block_bytes)?;
         let mut state = self.state.lock();
         if state.block(block) != Block::Absent {
             return Ok(());
         }
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: the range lies in our own reservation (block_range) and the block was not mapped, so nobody holds
-        // anything there. The descriptor cannot shrink (check_sealed).
-        unsafe { mmap(self.at(range.start), self.block_bytes, protection, flags, &fd, 0) }.map_err(|e| {
-            Error::internal(format!(
-                "cannot map a block: {e} (vm.max_map_count may be too low)"
-            ))
-        })?;
+        // SAFETY: the block was not mapped, so that nobody holds any of it.
+        let seals = unsafe { self.space.map(block, fd, Access::Private) }?;
         if state.blocks.len() <= block {
             state.blocks.resize(block + 1, Block::Absent);
         }
@@ -106,7 +73,9 @@ impl Region {
             true => Block::Mapped,
             false => Block::Open,
         };
-        state.handed.grow(range.end / self.page_bytes);
+        state
+            .handed
+            .grow((block + 1) * self.space.block_bytes() / self.page_bytes);
         Ok(())
     }
 
@@ -133,24 +102,9 @@ impl Region {
         })
     }
 
-    /// Copies the cached bytes of the range to `out`, which is as long. False if they cannot be told from a user's writes.
-    pub(crate) fn copy(&self, range: Range<usize>, out: &mut [u8]) -> bool {
-        let mut state = self.state.lock();
-        if out.len() != range.len() || !self.mapped(&state, &range) || !self.settle(&mut state, &range) {
-            return false;
-        }
-        // SAFETY: the range is mapped (and stays so while we hold `state`) and `out`, as long, is the caller's. A holder of a
-        // live range may write while we copy; the check below then finds the page written.
-        unsafe {
-            let from = self.base.as_ptr().add(range.start);
-            ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
-        }
-        !overlaps(&state.live, &self.pages(&range)) || self.settle(&mut state, &range)
-    }
-
     /// Unmaps a block unless someone holds bytes of it. True if it is not mapped any more.
     pub(crate) fn unmap_if_idle(&self, block: usize) -> bool {
-        let Ok(range) = self.block_range(block) else {
+        let Ok(range) = self.space.block(block) else {
             return true;
         };
         let mut state = self.state.lock();
@@ -160,10 +114,8 @@ impl Region {
         if overlaps(&state.live, &range) {
             return false;
         }
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        let at = self.at(range.start);
-        // SAFETY: the range lies in our reservation and no live range touches it.
-        if unsafe { mmap_anonymous(at, self.block_bytes, ProtFlags::empty(), flags) }.is_err() {
+        // SAFETY: no live range touches it, and none can while we hold the lock.
+        if !unsafe { self.space.unmap(block) } {
             return false;
         }
         state.blocks[block] = Block::Absent;
@@ -181,9 +133,9 @@ impl Region {
     /// Brings written pages back to the cached bytes. False if a live range touches one, or the kernel does not tell.
     fn settle(&self, state: &mut State, range: &Range<usize>) -> bool {
         let pages = self.pages(range);
-        self.blocks(range).all(|block| {
-            let start = pages.start.max(block * self.block_bytes);
-            let end = pages.end.min((block + 1) * self.block_bytes);
+        self.space.blocks(range).all(|block| {
+            let whole = block * self.space.block_bytes()..(block + 1) * self.space.block_bytes();
+            let (start, end) = (pages.start.max(whole.start), pages.end.min(whole.end));
             self.settle_part(state, block, &(start..end))
         })
     }
@@ -207,14 +159,14 @@ impl Region {
     /// marking them would be marked as unwritten. Nor one that was mapped while it was filled: a device that pins a page of it
     /// for reading gets a snapshot, which is marked all the same and lacks what came after.
     fn begin_watch(&self, state: &mut State, block: usize) -> bool {
-        let bytes = block * self.block_bytes..(block + 1) * self.block_bytes;
+        let bytes = block * self.space.block_bytes()..(block + 1) * self.space.block_bytes();
         let usable = state.block(block) == Block::Mapped && !overlaps(&state.live, &bytes);
         let Some(watch) = self.watch.as_ref().filter(|watch| usable && watch.can_mark()) else {
             return false;
         };
         let handed = self.handed(state, &bytes);
         let settled = handed.is_none_or(|handed| self.settle_pages(state, &handed, false));
-        let begun = settled && watch.begin(&self.addresses(&bytes)).is_ok();
+        let begun = settled && watch.begin(&self.space.addresses(&bytes)).is_ok();
         if begun {
             state.blocks[block] = Block::Watched;
         }
@@ -225,14 +177,14 @@ impl Region {
         let Some(watch) = &self.watch else {
             return false;
         };
-        let addresses = self.addresses(pages);
+        let addresses = self.space.addresses(pages);
         let written = match watched {
             true => watch.written(&addresses),
             false => watch.look(&addresses),
         };
         written.is_ok_and(|written| {
             written.into_iter().all(|addresses| {
-                let base = self.base.as_ptr().addr();
+                let base = self.space.at(0).addr();
                 let bytes = addresses.start - base..addresses.end - base;
                 let dropped = !overlaps(&state.live, &bytes) && self.discard(&bytes);
                 dropped && (!watched || watch.again(&addresses).is_ok())
@@ -249,17 +201,20 @@ impl Region {
 
     fn discard(&self, bytes: &Range<usize>) -> bool {
         // SAFETY: whole mapped pages of ours that no live range touches (settle_pages).
-        unsafe { madvise(self.at(bytes.start), bytes.len(), Advice::LinuxDontNeed) }.is_ok()
+        unsafe {
+            madvise(
+                self.space.at(bytes.start).cast(),
+                bytes.len(),
+                Advice::LinuxDontNeed,
+            )
+        }
+        .is_ok()
     }
 
     fn mapped(&self, state: &State, range: &Range<usize>) -> bool {
-        self.blocks(range)
+        self.space
+            .blocks(range)
             .all(|block| state.block(block) != Block::Absent)
-    }
-
-    /// Numbers of the blocks that a range touches.
-    fn blocks(&self, range: &Range<usize>) -> Range<usize> {
-        range.start / self.block_bytes..range.end.div_ceil(self.block_bytes)
     }
 
     /// The whole pages that a range touches, in bytes.
@@ -267,35 +222,11 @@ impl Region {
         let end = range.end.next_multiple_of(self.page_bytes);
         range.start / self.page_bytes * self.page_bytes..end
     }
-
-    fn addresses(&self, bytes: &Range<usize>) -> Range<usize> {
-        let base = self.base.as_ptr().addr();
-        base + bytes.start..base + bytes.end
-    }
-
-    fn block_range(&self, block: usize) -> Result<Range<usize>> {
-        block
-            .checked_mul(self.block_bytes)
-            .filter(|start| *start < self.bytes)
-            .map(|start| start..start + self.block_bytes)
-            .ok_or_else(|| Error::protocol(format!("block {block} is past the end of any segment")))
-    }
-
-    fn at(&self, offset: usize) -> *mut c_void {
-        self.base.as_ptr().wrapping_add(offset).cast()
-    }
 }
 
 impl State {
     fn block(&self, number: usize) -> Block {
         self.blocks.get(number).copied().unwrap_or(Block::Absent)
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: every Lent range holds an Arc of this region, so nobody reads here any more.
-        let _ = unsafe { munmap(self.at(0), self.bytes) };
     }
 }
 
@@ -317,11 +248,7 @@ impl Lent {
     }
 
     fn start(&self) -> *mut u8 {
-        self.region.base.as_ptr().wrapping_add(self.range.start)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.range.len()
+        self.region.space.at(self.range.start)
     }
 }
 
@@ -332,28 +259,6 @@ impl Drop for Lent {
             self.region.state.lock().live.remove(&self.range.start);
         }
     }
-}
-
-/// Address space at a multiple of `alignment`, so that huge pages of blocks can be mapped as such.
-fn reserve_aligned(bytes: usize, alignment: usize) -> Option<NonNull<u8>> {
-    let whole = bytes.checked_add(alignment)?;
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a fresh anonymous map at an address of the kernel's choice touches nothing that exists.
-    let start = unsafe { mmap_anonymous(ptr::null_mut(), whole, ProtFlags::empty(), flags) }.ok()?;
-    let before = start.addr().next_multiple_of(alignment) - start.addr();
-    let base = start.wrapping_byte_add(before);
-    let after = alignment - before;
-    // SAFETY: both ends are parts of the map just made, whole pages of it (alignment is a multiple of the page
-    // size), and nothing refers to them.
-    unsafe {
-        if before > 0 {
-            let _ = munmap(start, before);
-        }
-        if after > 0 {
-            let _ = munmap(base.wrapping_byte_add(bytes), after);
-        }
-    }
-    NonNull::new(base.cast())
 }
 
 fn overlaps(live: &BTreeMap<usize, usize>, range: &Range<usize>) -> bool {

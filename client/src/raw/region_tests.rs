@@ -1,34 +1,6 @@
+use super::super::test_blocks::{BLOCK, block, expected, fill, open_block, unsealed};
 use super::*;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::io::pwrite;
-
-const BLOCK: usize = 64 * 1024;
-
-/// A full block, sealed, whose byte `i` is `i % 251`.
-fn block(filled: usize) -> OwnedFd {
-    let fd = open_block(filled);
-    fcntl_add_seals(&fd, SealFlags::WRITE).unwrap();
-    fd
-}
-
-/// The same of a block that is still filled, in its first `filled` bytes.
-fn open_block(filled: usize) -> OwnedFd {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = memfd_create("block", flags).unwrap();
-    ftruncate(&fd, BLOCK as u64).unwrap();
-    fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
-    fill(&fd, 0..filled);
-    fd
-}
-
-fn fill(fd: &OwnedFd, range: Range<usize>) {
-    let bytes: Vec<u8> = expected(range.clone());
-    assert_eq!(pwrite(fd, &bytes, range.start as u64).unwrap(), bytes.len());
-}
-
-fn expected(range: Range<usize>) -> Vec<u8> {
-    range.map(|i| (i % 251) as u8).collect()
-}
+use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 /// What writes are told by: as the kernel allows best, and by looking at pages.
 fn watches() -> [Arc<Watch>; 2] {
@@ -43,11 +15,6 @@ fn regions() -> [Arc<Region>; 2] {
         region.map(0, block(BLOCK)).unwrap();
         Arc::new(region)
     })
-}
-
-fn copied(region: &Region, range: Range<usize>) -> Option<Vec<u8>> {
-    let mut out = vec![7; range.len()];
-    region.copy(range, &mut out).then_some(out)
 }
 
 #[test]
@@ -68,8 +35,6 @@ fn a_range_in_use_is_not_handed_out_again() {
         let first = region.hand_out(0..5000).unwrap();
         assert!(region.hand_out(4999..6000).is_none());
         assert!(region.hand_out(0..1).is_none());
-        // Nothing was written, so a copy of it is still the cached bytes.
-        assert_eq!(copied(&region, 0..6000).unwrap(), expected(0..6000));
         drop(first);
         assert!(region.hand_out(4999..6000).is_some());
     }
@@ -82,7 +47,6 @@ fn a_page_that_a_living_neighbour_wrote_is_neither_dropped_nor_served() {
         left.as_mut_slice()[5999] = 0xee;
         // Bytes 6000.. share the written page.
         assert!(region.hand_out(6000..7000).is_none());
-        assert!(copied(&region, 6000..7000).is_none());
         assert_eq!(left.as_slice()[5999], 0xee);
         // Pages further on are untouched.
         assert!(region.hand_out(8192..9000).is_some());
@@ -119,22 +83,11 @@ fn elements_that_arrive_on_a_written_page_are_seen() {
         first.as_mut_slice().fill(0xee);
         fill(&fd, 6000..12000);
         assert!(region.hand_out(6000..12000).is_none());
-        assert!(copied(&region, 6000..12000).is_none());
         drop(first);
         assert_eq!(
             region.hand_out(6000..12000).unwrap().as_slice(),
             expected(6000..12000)
         );
-    }
-}
-
-#[test]
-fn copies_drop_idle_writes_first() {
-    for region in regions() {
-        let mut view = region.hand_out(0..BLOCK).unwrap();
-        view.as_mut_slice().fill(0xee);
-        drop(view);
-        assert_eq!(copied(&region, 0..BLOCK).unwrap(), expected(0..BLOCK));
     }
 }
 
@@ -159,51 +112,28 @@ fn only_idle_blocks_are_unmapped() {
         assert!(region.unmap_if_idle(0));
         assert!(region.is_empty());
         assert!(region.hand_out(0..10).is_none());
-        assert!(copied(&region, 0..10).is_none());
         region.map(0, block(BLOCK)).unwrap();
         assert!(region.hand_out(0..10).is_some());
     }
 }
 
 #[test]
-fn where_writes_cannot_be_told_everything_is_copied() {
+fn where_writes_cannot_be_told_nothing_is_handed_out() {
     let region = Arc::new(Region::reserve(BLOCK, 1, None).unwrap());
     region.map(0, block(BLOCK)).unwrap();
     assert!(region.hand_out(0..10).is_none());
-    assert_eq!(copied(&region, 0..10).unwrap(), expected(0..10));
 }
 
 #[test]
 fn memory_that_could_shrink_or_is_too_small_is_refused() {
     for region in regions() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let unsealed = memfd_create("block", flags).unwrap();
-        ftruncate(&unsealed, BLOCK as u64).unwrap();
-        assert!(region.map(1, unsealed).is_err());
+        assert!(region.map(1, unsealed()).is_err());
         let small = memfd_create("block", flags).unwrap();
         ftruncate(&small, BLOCK as u64 - 1).unwrap();
         fcntl_add_seals(&small, SealFlags::SHRINK).unwrap();
         assert!(region.map(1, small).is_err());
         assert!(region.map(4, block(BLOCK)).is_err());
-    }
-}
-
-#[test]
-fn a_copy_made_while_a_holder_writes_is_of_cached_bytes_or_none() {
-    for region in regions() {
-        let cached = expected(0..BLOCK);
-        let mut out = vec![0; BLOCK];
-        for _ in 0..1000 {
-            let mut view = region.hand_out(0..BLOCK).unwrap();
-            std::thread::scope(|scope| {
-                // Against the direction of the copy, so that they meet.
-                scope.spawn(|| view.as_mut_slice().chunks_mut(64).rev().for_each(|c| c[0] = 0xee));
-                while region.copy(0..BLOCK, &mut out) {
-                    assert!(out == cached);
-                    out.fill(7);
-                }
-            });
-        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! The `Cache` service: wire to domain and back; the work is in [`crate::cache`].
 
-use super::identity::peer;
+use super::{identity::peer, planning};
 use crate::{
     cache::{Cache, LEASE_MAX, Mismatch, StatKey},
     collection::{Answer, Collection, Item, Request as Wanted},
     commit::{Committed, Element},
     error::{Error, Kind, Result},
+    graphs,
     lease::Token,
     segment::{Cost, Location, SegmentId},
     session::Session,
     task,
 };
-use prebake_fingerprint::{Digest, Graph};
+use prebake_fingerprint::Digest;
 use prebake_proto::v1;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tonic::{Request, Response, Status};
@@ -50,30 +51,9 @@ impl Service {
 impl v1::cache_server::Cache for Service {
     async fn plan(&self, request: Request<v1::PlanRequest>) -> Reply<v1::PlanResponse> {
         let session = self.session(&request, request.get_ref().session)?;
-        let graph = request.into_inner().graph.unwrap_or_default();
-        let graph = Graph::try_from(graph).map_err(|e| Error::new(Kind::Invalid, e.code(), e.to_string()))?;
-        let digest = graph.digest().0.to_vec().into();
-        let cache = Arc::clone(&self.0);
-        let planned = task::blocking(move || {
-            let ancestors = cache.ancestors(&session, &graph);
-            cache.plan(&session, graph).map(|planned| (planned, ancestors))
-        });
-        let planned = planned.await.map_err(|_| Error::corrupt("planning failed"))?;
-        let (planned, ancestors) = planned?;
-        Ok(Response::new(match planned {
-            Ok(collection) => v1::PlanResponse {
-                collection: collection.id,
-                subgraph_digest: digest,
-                bypass: String::new(),
-                entries: collection.entries(),
-                ancestors,
-            },
-            Err(bypass) => v1::PlanResponse {
-                subgraph_digest: digest,
-                bypass,
-                ..Default::default()
-            },
-        }))
+        let graph = graphs::understood(request.into_inner().graph.unwrap_or_default())?;
+        let planned = planning::plan(&self.0, &session, Arc::new(graph)).await?;
+        Ok(Response::new(planned))
     }
 
     async fn acquire(&self, request: Request<v1::AcquireRequest>) -> Reply<v1::AcquireResponse> {

@@ -2,6 +2,7 @@
 //! end is the session's end; so is the end of the process, because forked children hold the socket
 //! open.
 
+use super::planning;
 use crate::{
     cache::Cache,
     error::{Error, Kind, Result},
@@ -10,6 +11,7 @@ use crate::{
     session::{Peer, Session, SessionId},
     task,
 };
+use bytes::Bytes;
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
 use prost::Message;
 use std::{
@@ -24,7 +26,7 @@ use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener, ancillary::Ancillary
 /// 256 MiB.
 const BLOCKS_MAX: usize = 64;
 
-/// A request is a few numbers per block.
+/// A request is a few numbers per block, or a graph of some kilobytes. Clients send larger ones by gRPC.
 const PACKET_BYTES_MAX: usize = 64 << 10;
 
 /// The one version of this protocol.
@@ -89,7 +91,8 @@ async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket) -> Result<()> {
         .map_err(|e| Error::io("asking who connects", e))?;
     let pid = cred.pid().and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
     let peer = Peer { uid: cred.uid(), pid };
-    let hello = tokio::time::timeout(HELLO_TIMEOUT, receive(socket)).await;
+    let mut buffer = vec![0; PACKET_BYTES_MAX];
+    let hello = tokio::time::timeout(HELLO_TIMEOUT, receive(socket, &mut buffer)).await;
     let Ok(Some(Ask::Hello(hello))) = hello.unwrap_or(Ok(None)) else {
         return send(socket, failure(&bad_request("say hello first"))).await;
     };
@@ -117,16 +120,26 @@ async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket) -> Result<()> {
     };
     send_with(socket, Say::Welcome(welcome), &[cache.ram.doorbell().as_fd()]).await?;
     tokio::select! {
-        result = converse(cache, socket, &session) => result,
+        result = converse(cache, socket, &session, &mut buffer) => result,
         () = death(peer.pid) => Ok(()),
     }
 }
 
-async fn converse(cache: &Arc<Cache>, socket: &UnixSeqpacket, session: &Arc<Session>) -> Result<()> {
-    while let Some(ask) = receive(socket).await? {
-        let (cache, session) = (Arc::clone(cache), Arc::clone(session));
-        let reply = task::blocking(move || answer(&cache, &session, ask)).await;
-        let reply = reply.unwrap_or_else(|_| Err(Error::corrupt("a request failed")));
+async fn converse(
+    cache: &Arc<Cache>,
+    socket: &UnixSeqpacket,
+    session: &Arc<Session>,
+    buffer: &mut [u8],
+) -> Result<()> {
+    while let Some(ask) = receive(socket, buffer).await? {
+        let reply = match ask {
+            Ask::Plan(graph) => plan(cache, session, graph).await,
+            ask => {
+                let (cache, session) = (Arc::clone(cache), Arc::clone(session));
+                let reply = task::blocking(move || answer(&cache, &session, ask)).await;
+                reply.unwrap_or_else(|_| Err(Error::corrupt("a request failed")))
+            }
+        };
         match reply {
             Ok(reply) => {
                 let fds: Vec<BorrowedFd<'_>> = reply.memory.iter().map(|m| m.as_fd()).collect();
@@ -136,6 +149,12 @@ async fn converse(cache: &Arc<Cache>, socket: &UnixSeqpacket, session: &Arc<Sess
         }
     }
     Ok(())
+}
+
+async fn plan(cache: &Arc<Cache>, session: &Arc<Session>, graph: Bytes) -> Result<Reply> {
+    let graph = cache.graphs.decode(session.peer.uid, graph)?;
+    let planned = planning::plan(cache, session, graph).await?;
+    Ok(Reply::plain(Say::Planned(planned)))
 }
 
 fn answer(cache: &Cache, session: &Session, ask: Ask) -> Result<Reply> {
@@ -169,7 +188,7 @@ fn answer(cache: &Cache, session: &Session, ask: Ask) -> Result<Reply> {
             let evicted = evicted.into_iter().map(wire).collect();
             Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
         }
-        Ask::Hello(_) => Err(bad_request("hello was said already")),
+        Ask::Hello(_) | Ask::Plan(_) => Err(bad_request("hello was said already")),
     }
 }
 
@@ -213,12 +232,8 @@ async fn death(pid: u32) {
     let _ = pidfd.readable().await;
 }
 
-async fn receive(socket: &UnixSeqpacket) -> Result<Option<Ask>> {
-    let mut buffer = vec![0; PACKET_BYTES_MAX];
-    let len = socket
-        .recv(&mut buffer)
-        .await
-        .map_err(|e| Error::io("receiving", e))?;
+async fn receive(socket: &UnixSeqpacket, buffer: &mut [u8]) -> Result<Option<Ask>> {
+    let len = socket.recv(buffer).await.map_err(|e| Error::io("receiving", e))?;
     if len == 0 {
         return Ok(None);
     }

@@ -5,6 +5,7 @@ mod control_service;
 mod data_socket;
 mod http;
 mod identity;
+mod planning;
 
 use crate::budget::Budget;
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     clock::{Clock, SystemClock},
     config::Config,
     error::{Error, Kind, Result},
+    graphs::Graphs,
     index::{self, IndexSpace},
     memory::BLOCK_BYTES,
     metrics::Metrics,
@@ -205,6 +207,7 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
     Ok(Cache {
         config,
         catalog: Catalog::default(),
+        graphs: Graphs::default(),
         sessions: Sessions::default(),
         misses: Misses::default(),
         refusals: Refusals::default(),

@@ -40,7 +40,7 @@ async fn another_users_misses_and_refusals_are_not_told() {
     let theirs = stranger(&daemon);
     let planned = Graph::try_from(graph(3)).unwrap();
     let digest = planned.digest().to_string();
-    daemon.cache.plan(&theirs, planned).unwrap().unwrap();
+    daemon.cache.plan(&theirs, &planned).unwrap().unwrap();
     for code in ["R20", "M18"] {
         let reason = "theirs alone".to_owned();
         daemon

@@ -126,7 +126,7 @@ fn of_another_user(daemon: &Daemon) -> (u64, u64) {
     let peer = Peer { uid, pid: 0 };
     let session = daemon.cache.sessions.open(peer, "theirs".to_owned()).unwrap();
     let graph = Graph::try_from(graph(1)).unwrap();
-    let collection = daemon.cache.plan(&session, graph).unwrap().unwrap();
+    let collection = daemon.cache.plan(&session, &graph).unwrap().unwrap();
     (session.id.0, collection.id)
 }
 

@@ -100,7 +100,7 @@ async fn a_mismatch_that_is_wrong_or_anothers_changes_nothing() {
     let peer = Peer { uid, pid: 7 };
     let theirs = daemon.cache.sessions.open(peer, "theirs".to_owned()).unwrap();
     let planned = Graph::try_from(graph(2)).unwrap();
-    let theirs = daemon.cache.plan(&theirs, planned).unwrap().unwrap();
+    let theirs = daemon.cache.plan(&theirs, &planned).unwrap().unwrap();
     let wrong = [
         (own, vec![1; 31], Code::InvalidArgument),
         (u64::MAX, vec![1; 32], Code::NotFound),

@@ -7,20 +7,29 @@ use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::slice;
 
-/// Bytes of elements: a writable buffer of unsigned bytes. Writes stay in the process and are never served to anyone.
+/// Bytes of elements: a buffer of unsigned bytes. Where it is writable, writes stay in the process and are never served to
+/// anyone.
 #[pyclass(module = "prebake._native")]
-pub(crate) struct View(prebake_client::View);
+pub(crate) struct View {
+    view: prebake_client::View,
+    writable: bool,
+}
 
 impl View {
     pub(crate) fn new(view: prebake_client::View) -> View {
-        View(view)
+        View::of(view, true)
+    }
+
+    /// With `writable` false nobody may write to it, whether it is a copy or not.
+    pub(crate) fn of(view: prebake_client::View, writable: bool) -> View {
+        View { view, writable }
     }
 }
 
 #[pymethods]
 impl View {
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.view.len()
     }
 
     /// # Safety
@@ -30,13 +39,20 @@ impl View {
         buffer: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let mut view = slf.try_borrow_mut()?;
-        let bytes = view.0.as_mut_slice();
-        let length = ffi::Py_ssize_t::try_from(bytes.len())?;
-        let start = bytes.as_mut_ptr().cast();
+        let mut this = slf.try_borrow_mut()?;
+        let length = ffi::Py_ssize_t::try_from(this.view.len())?;
+        let start = match this.writable {
+            true => this.view.as_mut_slice().map(<[u8]>::as_mut_ptr),
+            false => None,
+        };
+        let readonly = c_int::from(start.is_none());
+        let start = start
+            .unwrap_or_else(|| this.view.as_slice().as_ptr().cast_mut())
+            .cast();
         // SAFETY: the bytes stay where they are for as long as the object lives, and the filled buffer holds a reference to
-        // it. Python's arrays may alias each other; nothing in Rust looks at the bytes again.
-        let failed = unsafe { ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), start, length, 0, flags) };
+        // it. Python's arrays may alias each other; nothing in Rust looks at the bytes again. Those that are not to be written
+        // are not written.
+        let failed = unsafe { ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), start, length, readonly, flags) };
         if failed != 0 {
             return Err(PyErr::fetch(slf.py()));
         }
