@@ -168,8 +168,8 @@ class Dataset(Transparent):
         return elements
 
     def _at_once(self, places: Sequence[int], collated: bool) -> list[Any] | None:
-        """Elements, or what stands for them where a loader has them `collated`, if all are there and nothing of
-        the user's has to run."""
+        """Elements, or what stands for them where a loader has them `collated`, if all are there and nothing
+        of the user's has to run."""
         self._pipeline.renew_for(places)
         return self._collated(places) if collated else self._pipeline.elements_at_once(places)
 

@@ -282,8 +282,8 @@ class Fill:
         return None if found is None else values.decode_batch(*found)
 
     def tensor(self, indices: Sequence[int]) -> Any:
-        """Items as the one tensor that torch's `default_collate` makes of them, if they are cached and it does;
-        None if not. Inputs are looked at now."""
+        """Items as the one tensor that torch's `default_collate` makes of them, if they are cached and it
+        does; None if not. Inputs are looked at now."""
         found = self._side_by_side(lambda items: items.batch(indices), indices)
         return None if found is None else values.decode_tensors(*found)
 

@@ -82,8 +82,8 @@ class Source(Protocol):
         """The element of item i, from what the shared steps made of it."""
 
     def collated(self, indices: Sequence[int], values: Any) -> Any:
-        """The batch that torch's `default_collate` makes of the elements, if they are plain, from that of what
-        the steps made of the items."""
+        """The batch that torch's `default_collate` makes of the elements, if they are plain, from what it
+        makes of the steps' values."""
 
     def reads(self, i: int) -> list[str] | None:
         """The files that item i reads; None if that is found out by running it."""

@@ -1,5 +1,5 @@
-"""Loaders that put batches together by `default_collate`: one native copy makes them, and no bytes go through a
-worker's pipe. What comes out is what comes out without.
+"""Loaders that put batches together by `default_collate`: one native copy makes them, and no bytes go through
+a worker's pipe. What comes out is what comes out without.
 """
 
 from __future__ import annotations
