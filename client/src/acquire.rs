@@ -221,6 +221,7 @@ impl Inner {
             // While more of `ahead` can be looked at there may be something to do, and no reason to wait.
             wait_ms: if idle && whole { WAIT.as_millis() as u32 } else { 0 },
             lease_ms: state.inputs.lease().as_millis() as u32,
+            items: self.count as u64,
         };
         Question {
             wanted,

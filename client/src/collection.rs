@@ -33,6 +33,7 @@ pub struct Collection {
     bypass: String,
     entries: u64,
     ancestors: Vec<String>,
+    common: Vec<String>,
     path_ignored: bool,
 }
 
@@ -50,6 +51,7 @@ impl Collection {
             bypass: plan.bypass,
             entries: plan.entries,
             ancestors: plan.ancestors,
+            common: plan.common,
             path_ignored,
         })
     }
@@ -76,6 +78,12 @@ impl Collection {
     #[must_use]
     pub fn ancestors(&self) -> &[String] {
         &self.ancestors
+    }
+
+    /// Ids of the graph's operators upstream of the output that other pipelines of the user's have too.
+    #[must_use]
+    pub fn common(&self) -> &[String] {
+        &self.common
     }
 
     /// Items that are files: item i is `paths[i]`, named by its path below `root`, by default the folder that they have in

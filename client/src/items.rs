@@ -28,7 +28,7 @@ pub(crate) struct Inner {
     pub(crate) collection: u64,
     /// Not empty: nothing of the collection is cached, and why.
     pub(crate) bypass: String,
-    count: usize,
+    pub(crate) count: usize,
     /// Never held while a call waits for other jobs. Taken after the staging lock where both are.
     pub(crate) state: Mutex<State>,
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Staging memory asked for at first: some tens of images, committed at once.
-const STAGE_BYTES: usize = 2 << 20;
+const STAGE_BYTES: usize = 4 << 20;
 
 /// Longest element. A segment's address space is kept with this in mind; longer ones are better cut upstream.
 pub(crate) const ELEMENT_BYTES_MAX: usize = 256 << 20;

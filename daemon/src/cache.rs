@@ -134,6 +134,11 @@ impl Cache {
         known.map(|operator| operator.id.clone()).collect()
     }
 
+    /// Ids of the operators upstream of the output that other collections are computed with too.
+    pub fn common(&self, session: &Session, graph: &Graph) -> Vec<String> {
+        self.catalog.common(&domain(session), graph)
+    }
+
     /// Answers for each item; with nothing to give, waits until something changes or `wait` is over.
     pub async fn acquire(&self, collection: &Collection, request: &Request<'_>, wait: Duration) -> Answers {
         let until = self.clock.monotonic() + wait.min(WAIT_MAX);

@@ -24,6 +24,27 @@ struct State {
     all: Vec<Arc<Collection>>,
     /// Of all of them together.
     leaves: usize,
+    /// Which are computed with an operator, and all that is upstream of it.
+    users: HashMap<(Domain, Digest), Users>,
+}
+
+/// Collections that are computed with an operator.
+struct Users {
+    first: u64,
+    several: bool,
+}
+
+impl State {
+    fn use_operators(&mut self, domain: &Domain, graph: &Graph, id: u64) {
+        for digest in graph.operators().iter().filter_map(|o| graph.digest_of(&o.id)) {
+            let first = Users {
+                first: id,
+                several: false,
+            };
+            let users = self.users.entry((domain.clone(), digest)).or_insert(first);
+            users.several |= users.first != id;
+        }
+    }
 }
 
 /// The collections.
@@ -77,10 +98,26 @@ impl Catalog {
         }
         let nearest = nearest(&state.all, domain, &graph);
         let id = state.all.len() as u64;
+        state.use_operators(domain, &graph, id);
         let collection = Arc::new(Collection::new(id, domain.clone(), graph, origin, nearest));
         state.all.push(Arc::clone(&collection));
         state.by_key.insert(key, id);
         Ok((collection, true))
+    }
+
+    /// Ids of the operators upstream of a graph's output that other collections of its domain are computed with too. Sources
+    /// are not told: they cost nothing.
+    pub fn common(&self, domain: &Domain, graph: &Graph) -> Vec<String> {
+        let state = self.state.read();
+        let own = state.by_key.get(&(domain.clone(), graph.digest()));
+        let upstream = graph.operators().iter();
+        let upstream = upstream.filter(|o| o.id != graph.output() && o.source.is_none());
+        let is_common = |digest| {
+            let users = state.users.get(&(domain.clone(), digest));
+            users.is_some_and(|users| users.several || own != Some(&users.first))
+        };
+        let common = upstream.filter(|o| graph.digest_of(&o.id).is_some_and(is_common));
+        common.map(|o| o.id.clone()).collect()
     }
 
     /// The collection of a subgraph, if there is one.

@@ -202,6 +202,8 @@ pub struct Request<'a> {
     pub leases_max: usize,
     /// How long it may hold them.
     pub lease: Duration,
+    /// All that it may ever want.
+    pub items: u64,
 }
 
 /// Answers to a [`Request`]: wanted first, then ahead.
@@ -271,7 +273,7 @@ impl Collection {
         let mut state = self.state.lock();
         state.forget_ghosts(ssd);
         let mut grants = Grants {
-            left: request.leases_max,
+            left: request.leases_max.min(state.fair_share(request, now)),
             made: 0,
             takeovers: 0,
         };
@@ -481,6 +483,25 @@ impl State {
     fn locate(&self, entry: &Digest, ssd: &SsdTier) -> Option<Location> {
         let slot = self.slots.get(&tag(entry))?;
         ssd.get(slot.segment)?.locate(slot.row, entry)
+    }
+
+    /// Leases that a job may take at once if it is to be done when the others are: half of its part of what is left (guided
+    /// self-scheduling, Polychronopoulos and Kuck, 1987). At least one.
+    fn fair_share(&self, request: &Request<'_>, now: Duration) -> usize {
+        let holders = self.leases.holders(request.session, now);
+        if holders < 2 {
+            return usize::MAX;
+        }
+        let leased = self.leases.len() as u64;
+        let left = request.items.saturating_sub(self.rows + leased) as usize;
+        // Other data sets may have entries here too: then what is asked for tells.
+        let free = |item: &&Item| {
+            let entry = &item.fingerprint;
+            !self.slots.contains_key(&tag(entry))
+                && self.leases.holder(entry, request.session, now) == Holder::Nobody
+        };
+        let asked = request.wanted.iter().chain(request.ahead).filter(free).count();
+        (left.max(asked) / (2 * holders)).max(1)
     }
 
     fn answer(

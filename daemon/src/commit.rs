@@ -82,8 +82,8 @@ impl Cache {
             held.value_len >= self.segment_bytes() || held.rows >= SEGMENT_ROWS
         });
         let closing = if full { open.take() } else { None };
-        let behind = open.as_ref().and_then(OpenSegment::write_behind);
-        let must_wait = open.as_ref().is_some_and(OpenSegment::is_behind);
+        let behind = open.as_ref().and_then(|open| open.write_behind(&self.ram));
+        let must_wait = open.as_ref().is_some_and(|open| open.is_behind(&self.ram));
         drop(open);
         if behind.is_some() || closing.is_some() {
             let (cache, owner) = (Arc::clone(self), Arc::clone(collection));

@@ -4,7 +4,7 @@
 use crate::session::SessionId;
 use prebake_fingerprint::Digest;
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     time::Duration,
 };
 
@@ -81,6 +81,18 @@ impl LeaseTable {
         let before = self.leases.len();
         self.leases.retain(|_, lease| lease.session != session);
         before - self.leases.len()
+    }
+
+    /// Leases of all sessions.
+    pub fn len(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Sessions that hold a lease now, and the caller.
+    pub fn holders(&self, caller: SessionId, now: Duration) -> usize {
+        let live = self.leases.values().filter(|lease| lease.until > now);
+        let others: HashSet<_> = live.map(|lease| lease.session).filter(|s| *s != caller).collect();
+        others.len() + 1
     }
 
     /// Leases of a session.

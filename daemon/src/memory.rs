@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, memfd_create,
 };
+use rustix::io::Errno;
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     sync::{
@@ -68,6 +69,10 @@ type Pooled = (Option<MmapMut>, Reservation);
 
 /// Blocks on their way at a time; more would not make an SSD faster.
 const BUFFERS_MAX: usize = 4;
+
+/// The kernel refuses a seal while something of its own holds a page (it is moved, or looked at by the monitor of accesses),
+/// after it waited a tenth of a second. So often in a row it is no chance.
+const SEAL_TRIES: usize = 5;
 
 /// Memory a client writes elements into. The daemon only ever reads it with `pread`, so nothing
 /// a client does to it can fault the daemon.
@@ -266,9 +271,18 @@ impl BlockWriter {
     /// `block-busy` if the seal is refused, because somebody got hold of a way to write it: the block
     /// must then not be served as sealed.
     pub fn seal(self) -> Result<Arc<Block>> {
-        fcntl_add_seals(&self.fd, SealFlags::WRITE | SealFlags::SEAL)
-            .map_err(|e| Error::new(Kind::Exhausted, "block-busy", format!("sealing a block: {e}")))?;
-        Ok(self.block)
+        let mut tries = SEAL_TRIES;
+        loop {
+            tries -= 1;
+            match fcntl_add_seals(&self.fd, SealFlags::WRITE | SealFlags::SEAL) {
+                Ok(()) => return Ok(self.block),
+                Err(Errno::BUSY) if tries > 0 => {}
+                Err(e) => {
+                    let why = format!("sealing a block: {e}");
+                    return Err(Error::new(Kind::Exhausted, "block-busy", why));
+                }
+            }
+        }
     }
 }
 

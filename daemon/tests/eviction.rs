@@ -174,6 +174,7 @@ fn ghosts_are_forgotten_when_they_are_many_and_entries_are_not() {
         ahead: &[],
         leases_max: 0,
         lease: Duration::from_secs(1),
+        items: 0,
     };
     let answers = collection.acquire(&request, &t.ssd, &*t.clock).answers;
     assert!(matches!(answers[..], [Answer::Hit(_), Answer::Free]));

@@ -49,6 +49,7 @@ fn ask(cache: &Arc<Cache>, session: &Session, items: &[Item]) -> Vec<Answer> {
         ahead: &[],
         leases_max: items.len(),
         lease: Duration::from_secs(60),
+        items: 0,
     };
     collection.acquire(&request, &cache.ssd, &*cache.clock).answers
 }

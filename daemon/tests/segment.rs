@@ -83,7 +83,7 @@ fn blocks_come_back_from_disk_when_ram_is_too_small_and_the_budgets_hold() {
     let mut at = Vec::new();
     for seed in 0..40 {
         at.push(append(&mut open, &t.ram, seed, 1 << 20, 1).1);
-        if let Some(behind) = open.write_behind() {
+        if let Some(behind) = open.write_behind(&t.ram) {
             behind.run(&t.ram, &mut |s, b| t.ssd.reserve(s, b)).unwrap();
         }
     }

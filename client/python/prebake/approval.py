@@ -68,5 +68,7 @@ class Approval:
         if described is None:
             return []
         files, since = described
+        if not files:
+            return []
         settled = (path for path, stat in record.stats.items() if stat[4] < since - SETTLED_NS)
         return [path for path in settled if os.path.abspath(path) in files]

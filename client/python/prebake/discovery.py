@@ -176,7 +176,7 @@ def check(record: Record, allowed: Sequence[str], what: str) -> None:
                 "wrap(..., inputs=fn)",
             )
     for path in record.files():
-        if os.path.abspath(path) not in known and not _is_one(path, allowed):
+        if path not in known and os.path.abspath(path) not in known and not _is_one(path, allowed):
             raise Refused(
                 Code.UNDECLARED,
                 f"{what} reads {path}, which is not among its inputs: name them with wrap(..., inputs=fn)",

@@ -17,9 +17,9 @@ from prebake.again import Again, Tripped
 from prebake.collated import Sent
 from prebake.errors import Refused, not_cached, warn_once, where
 
-#: Time to lease at once: long against the 0.5 ms of asking and committing, short against what others wait
-#: for. Wall time, since they wait for reading too.
-LEASE_NS = 80_000_000
+#: Time to lease at once: long against the 2 ms of asking, looking and committing, short against what others
+#: wait for. Wall time, since they wait for reading too. Where little is left the daemon grants less.
+LEASE_NS = 250_000_000
 #: Leases at once, however fast the items are: what a dead job holds must be computed by others after a wait.
 LEASES_MAX = 64
 #: Items offered to be computed ahead. Jobs in the same order hold the next few; a free one is beyond these.
@@ -441,11 +441,14 @@ class Fill:
             if not self._still(items, False):
                 return
             self._prepare(held)
+            before = None
             while held:
-                before = tripwire.state()
+                # As it was after the item before, if that drew nothing.
+                before = before or tripwire.state()
                 i = held[0]
                 self.seen[i] = 1
-                one = self._make(items, i, i in wanted_set, mine, before)
+                one, drawn = self._make(items, i, i in wanted_set, mine, before)
+                before = None if drawn else before
                 if one is None:
                     self._guarded(items.release, [i])
                 else:
@@ -484,8 +487,9 @@ class Fill:
 
     def _make(
         self, items: Any, i: int, wanted: bool, mine: dict[int, Any], before: tripwire.Token
-    ) -> Made | None:
-        """Computes item i; what is to be stored of it, or None if the lease has to be given back."""
+    ) -> tuple[Made | None, bool]:
+        """Computes item i; what is to be stored of it, or None if the lease has to be given back, and whether
+        the generators were drawn from meanwhile."""
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         try:
             value = self._compute(i)
@@ -498,13 +502,13 @@ class Fill:
                 raise
             # It raises again when its turn comes.
             tripwire.restore(before)
-            return None
+            return None, True
         drawn = tripwire.moved(before)
         if drawn is not None and self._culprit is not nobody and not tripwire.alone():
             # By whom cannot be told without running it again, while the other goes on drawing.
             if wanted:
                 mine[i] = value
-            return None
+            return None, True
         if drawn is not None:
             culprit = self._culprit(i)
             if culprit is not None:
@@ -521,20 +525,20 @@ class Fill:
             not_cached(error)
             self._odd += 1
             self._unstorable = self._odd >= ODD_MAX
-            return None
+            return None, True
         self._odd = 0
         try:
             approved = self._approve(items, i)
         except Refused as error:
             not_cached(error)
             self._unstorable = True
-            return None
+            return None, True
         if not approved or not self._still(items, False):
-            return None
+            return None, True
         before_cpu, before_io = self._spent(i)
         cpu, io = cpu + before_cpu, max(0, wall - cpu) + before_io
         # Copied: making the next one may change what this one is made of.
-        return Made(i, layout, [bytes(part) for part in parts], cpu, io)
+        return Made(i, layout, [bytes(part) for part in parts], cpu, io), drawn is not None
 
     def _still(self, items: Any, closely: bool) -> bool:
         """Whether what is computed now may be stored in these items; if not, they are opened anew."""

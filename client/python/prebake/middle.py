@@ -1,9 +1,9 @@
 """A second cut, upstream of the last: what pipelines that differ in their last steps can share.
 
-The elements of the whole shared prefix are stored in any case. Where most of the work is done some steps
-earlier, what there is after those is stored too, so that another pipeline which differs only later starts
-from there. Which step that is, the first item tells; if other jobs have stored some step's elements already,
-theirs are used.
+The elements of the whole shared prefix are stored in any case. What there is some steps earlier is stored too
+if another pipeline is known that has these steps and is computed with them, or if storing it costs next to
+nothing beside the work: for what may never be wanted, nobody is to wait. The first item tells what both cost.
+If other jobs have stored some step's elements already, theirs are used.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ COST_NS_MIN = 1_000_000
 REST_GOOD, REST_MAX = 0.1, 0.5
 #: Bytes of an element at the cut, in those at the end. More would cost more than it is likely to save.
 BYTES_MAX = 4.0
+#: What it takes to store a byte, in the job and in the daemon: copies, a digest, the disk.
+STORE_NS_PER_BYTE = 2.0
+#: Storing may cost this share of the work up to the cut, if nobody is known to want it; and if somebody is.
+SHARE_UNKNOWN, SHARE_COMMON = 0.02, 0.5
 
 
 class Measured(NamedTuple):
@@ -40,6 +44,10 @@ class Measured(NamedTuple):
     def bytes(self) -> int:
         return sum(map(len, self.parts))
 
+    def pays(self, share: float) -> bool:
+        """Whether to store it costs no more than this share of what it cost to make."""
+        return STORE_NS_PER_BYTE * self.bytes <= share * (self.cpu_ns + self.io_ns)
+
 
 class Middle:
     """The cut, once there is one. `fill_at(cut)` makes the items of a cut: each cut has its own, so that
@@ -51,14 +59,18 @@ class Middle:
         self.at: tuple[int, Fill] | None = None
         #: Nobody has stored anything yet: the next item computed here decides.
         self.undecided = False
+        #: Cuts up to which other pipelines do the same.
+        self._common: frozenset[int] = frozenset()
         self._lock = threading.Lock()
         #: Computed here for items that are computed to the end next, by thread.
         self._ready = threading.local()
 
-    def begin(self, stored: Sequence[int], undecided: bool) -> None:
-        """Chooses the latest of the cuts at which others have stored something."""
+    def begin(self, stored: Sequence[int], common: Sequence[int], undecided: bool) -> None:
+        """Chooses the latest of the cuts at which others have stored something. Up to the `common` ones other
+        pipelines do the same."""
         cut = max(stored, default=None)
         with self._lock:
+            self._common = frozenset(common)
             if cut is None or self.at is None or self.at[0] != cut:
                 self.at = None if cut is None else (cut, self._fill_at(cut))
             self.undecided = undecided and cut is None
@@ -93,18 +105,24 @@ class Middle:
         return (ready.pop(i) if i in ready else fill.many([i], nothing_ahead)[0]), cut
 
     def decide(self, i: int, measured: list[Measured], cost_ns: int, size: int) -> None:
-        """Chooses the first cut after which little is left to do, by item i, unless another has."""
+        """Chooses a cut, if one is worth it, by item i, unless another has."""
         with self._lock:
             if not self.undecided:
                 return
             self.undecided = False
             if cost_ns < COST_NS_MIN:
                 return
-            for rest in (REST_GOOD, REST_MAX):
-                for at in measured:
-                    if cost_ns - at.cpu_ns <= rest * cost_ns and at.bytes <= BYTES_MAX * size:
-                        self.at, self._ready.first = (at.cut, self._fill_at(at.cut)), (i, at)
-                        return
+            small = [at for at in measured if at.bytes <= BYTES_MAX * size]
+            # Of what is common as much as possible; else what is likely to be.
+            common = [at for at in reversed(small) if at.cut in self._common and at.pays(SHARE_COMMON)]
+            likely = [
+                at
+                for rest in (REST_GOOD, REST_MAX)
+                for at in small
+                if cost_ns - at.cpu_ns <= rest * cost_ns and at.pays(SHARE_UNKNOWN)
+            ]
+            for at in [*common, *likely][:1]:
+                self.at, self._ready.first = (at.cut, self._fill_at(at.cut)), (i, at)
 
     def store_first(self, i: int, leased: Any) -> None:
         """Stores the item that decided, once it is known to be all right, of an input under lease."""

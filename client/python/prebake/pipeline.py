@@ -461,9 +461,11 @@ class Pipeline:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
         first = len(self.source.operators(known.loading)) - 1
-        stored = [int(name) - first for name in collection.ancestors]
-        worth = [cut for cut in stored if self.source.floor <= cut < self.cut]
-        self._middle.begin(worth, undecided=collection.entries == 0)
+        stored, common = (
+            [cut for name in names if self.source.floor <= (cut := int(name) - first) < self.cut]
+            for names in (collection.ancestors, collection.common)
+        )
+        self._middle.begin(stored, common, undecided=collection.entries == 0)
         self._futile = 0
         return self._inputs.open(collection)
 

@@ -83,6 +83,8 @@ class Record:
         """What was seen beside their content, by name: objects of a store, and what looks showed. A file that
         was to be opened and not there was looked for."""
         seen = {path: (looks.KIND, looks.ABSENT) for path in self.reads if path not in self.stats}
+        if not seen and not self.looks:
+            return dict(self.objects)
         return {**looks.beside({**seen, **self.looks}, self.stats), **self.objects}
 
     def made(self, path: str) -> None:

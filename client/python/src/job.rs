@@ -106,6 +106,12 @@ impl Collection {
         self.0.ancestors().to_vec()
     }
 
+    /// Ids of the graph's operators upstream of the output that other pipelines of the user's have too.
+    #[getter]
+    fn common(&self) -> Vec<String> {
+        self.0.common().to_vec()
+    }
+
     /// `count` items known by their number and the files that `set_reads` names, which are named below `root`. With `unread`
     /// they read none unless it is said; else nothing can be had of an item before.
     fn places(&self, py: Python<'_>, root: PathBuf, count: usize, unread: bool) -> PyResult<Items> {

@@ -2,12 +2,14 @@
 //! arrived. The unit of storage and eviction.
 
 pub mod description;
+mod digest;
 mod format;
 mod id;
 mod read;
 mod table;
 mod writer;
 
+pub use digest::BlockDigest;
 pub use id::{BlockId, SegmentId};
 pub use read::{Footer, footer};
 pub use table::{Cost, Table};
@@ -32,7 +34,7 @@ use std::{
     },
 };
 
-/// Footer metadata: comma-separated BLAKE3 of each block's bytes.
+/// Footer metadata: comma-separated digests of each block's bytes.
 const BLOCK_DIGESTS: &str = "prebake.blocks";
 
 /// Bytes of values are kept under this; so an element must be smaller too.
@@ -51,7 +53,7 @@ pub struct Segment {
     vfs: Arc<dyn Vfs>,
     /// None until it is needed, for segments found at start.
     table: RwLock<Option<Table>>,
-    digests: Mutex<BTreeMap<u32, blake3::Hash>>,
+    digests: Mutex<BTreeMap<u32, BlockDigest>>,
     /// Held while a block is read from the file, so that jobs that ask for it at once have it read once.
     reading: [Mutex<()>; READERS_MAX],
     /// Blocks that are not in the file yet.
@@ -209,7 +211,7 @@ impl Segment {
         let mut buffer = ram.buffer()?;
         let bytes = &mut buffer.bytes()[..len as usize];
         file.read_at(bytes, VALUES_AT + u64::from(index) * BLOCK_BYTES)?;
-        if blake3::hash(bytes) != digest {
+        if BlockDigest::of(bytes) != digest {
             return Err(Error::corrupt(format!(
                 "block {index} of {} does not match its digest",
                 self.path.display()
@@ -296,14 +298,13 @@ pub enum From {
     Ssd,
 }
 
-fn block_digests(footer: &Footer) -> Result<BTreeMap<u32, blake3::Hash>> {
+fn block_digests(footer: &Footer) -> Result<BTreeMap<u32, BlockDigest>> {
     let text = footer.metadata.get(BLOCK_DIGESTS).map_or("", String::as_str);
     let digests = text.split(',').filter(|t| !t.is_empty()).enumerate();
     digests
         .map(|(i, hex)| {
-            let hash = blake3::Hash::from_hex(hex);
-            hash.map(|h| (i as u32, h))
-                .map_err(|_| Error::corrupt("a block digest is not hex"))
+            let digest = hex.parse().map(|digest| (i as u32, digest));
+            digest.map_err(|_| Error::corrupt("a block digest is not hex"))
         })
         .collect()
 }

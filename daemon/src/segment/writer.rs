@@ -1,7 +1,7 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BLOCK_DIGESTS, BlockId, Cost, Location, Segment, SegmentId, Space, Summary, Table,
+    BLOCK_DIGESTS, BlockDigest, BlockId, Cost, Location, Segment, SegmentId, Space, Summary, Table,
     format::{VALUES_AT, encode},
     table::ROW_BYTES,
 };
@@ -19,8 +19,9 @@ use std::{
     time::Duration,
 };
 
-/// Full blocks that may wait for the disk before commits wait too: bounds what a slow disk pins.
-const UNWRITTEN_BLOCKS_MAX: usize = 4;
+/// Full blocks beyond [`RamTier::unwritten_blocks`] that may wait for the disk before commits wait too: bounds what a slow
+/// disk pins.
+const BEHIND_BLOCKS_MAX: usize = 4;
 
 /// Bytes copied at a time: they stay in the processor's cache on the way.
 const COPY_BYTES: u64 = 256 << 10;
@@ -192,14 +193,14 @@ impl OpenSegment {
         (number as u32, location)
     }
 
-    /// What is left to write, if there is anything: to be run away from the append lock.
-    pub fn write_behind(&self) -> Option<WriteBehind> {
-        (!self.unwritten.queue.lock().is_empty()).then(|| self.writer())
+    /// What is left to write, if it is as much as may wait: to be run away from the append lock.
+    pub fn write_behind(&self, ram: &RamTier) -> Option<WriteBehind> {
+        (self.unwritten.queue.lock().len() >= ram.unwritten_blocks()).then(|| self.writer())
     }
 
     /// Whether commits must wait for the disk.
-    pub fn is_behind(&self) -> bool {
-        self.unwritten.queue.lock().len() > UNWRITTEN_BLOCKS_MAX
+    pub fn is_behind(&self, ram: &RamTier) -> bool {
+        self.unwritten.queue.lock().len() > ram.unwritten_blocks() + BEHIND_BLOCKS_MAX
     }
 
     /// Writes what waits, and waits for what is being written.
@@ -226,12 +227,7 @@ impl OpenSegment {
         self.writer().run(ram, &mut reserve)?;
         let segment = self.segment;
         let value_len = segment.summary().value_len;
-        let digests: Vec<_> = segment
-            .digests
-            .lock()
-            .values()
-            .map(|d| d.to_hex().to_string())
-            .collect();
+        let digests: Vec<_> = segment.digests.lock().values().map(ToString::to_string).collect();
         let mut metadata = metadata.to_vec();
         metadata.push((BLOCK_DIGESTS.into(), digests.join(",")));
         let encoded = match segment.table.read().as_ref() {
@@ -280,7 +276,7 @@ impl WriteBehind {
             reserve(&self.segment, at + writer.filled_len() as u64)?;
             let mut buffer = ram.buffer()?;
             let filled = writer.read(buffer.bytes())?;
-            let digest = blake3::hash(filled);
+            let digest = BlockDigest::of(filled);
             self.file.write_at(filled, at)?;
             drop(buffer);
             self.segment.digests.lock().insert(index, digest);

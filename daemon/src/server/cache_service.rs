@@ -73,6 +73,7 @@ impl v1::cache_server::Cache for Service {
             ahead: &ahead,
             leases_max,
             lease,
+            items: body.items,
         };
         let wait = Duration::from_millis(body.wait_ms.into());
         let answers = self.0.acquire(&collection, &wanted, wait).await;

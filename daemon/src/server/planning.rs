@@ -28,6 +28,7 @@ pub(super) async fn plan(
 fn planned(cache: &Cache, session: &Session, graph: &Graph) -> Result<v1::PlanResponse> {
     let subgraph_digest = graph.digest().0.to_vec().into();
     let ancestors = cache.ancestors(session, graph);
+    let common = cache.common(session, graph);
     Ok(match cache.plan(session, graph)? {
         Ok(collection) => v1::PlanResponse {
             collection: collection.id,
@@ -35,6 +36,7 @@ fn planned(cache: &Cache, session: &Session, graph: &Graph) -> Result<v1::PlanRe
             bypass: String::new(),
             entries: collection.entries(),
             ancestors,
+            common,
         },
         Err(bypass) => v1::PlanResponse {
             subgraph_digest,

@@ -29,6 +29,11 @@ const PASS_THROUGH_BLOCKS_MIN: u64 = 7;
 /// worth the blocks that they would displace.
 const ROWS_SHARE: u64 = 8;
 
+/// Share of the budget that full blocks of one segment may take while they wait for the disk, and the most of them: a whole
+/// segment. Jobs that fill it have the processor to themselves then, and what is small is written when they pause.
+const UNWRITTEN_SHARE: u64 = 16;
+const UNWRITTEN_BLOCKS_MAX: u64 = 16;
+
 /// Blocks of shared memory, bounded in bytes.
 pub struct RamTier {
     blocks: Cache<BlockId, Arc<Block>>,
@@ -81,6 +86,12 @@ impl RamTier {
     /// `ram-full`: the caller goes without.
     pub fn allocate(&self) -> Result<BlockWriter> {
         Block::create(self.reserve(BLOCK_BYTES)?)
+    }
+
+    /// Full blocks of one segment that may wait for the disk.
+    pub fn unwritten_blocks(&self) -> usize {
+        let share = self.budget.bytes_max() / UNWRITTEN_SHARE / BLOCK_BYTES;
+        share.clamp(1, UNWRITTEN_BLOCKS_MAX) as usize
     }
 
     /// Memory for a client to write elements into.
