@@ -26,11 +26,11 @@ from prebake._demo_run import ONE_THREAD
 class Size:
     """How often each kind of measurement is made."""
 
-    #: Cold runs: seconds each.
+    #: Cold runs: half a minute each.
     rounds: int
-    #: Daemons without blocks, and processes that read a warm cache.
+    #: Daemons without blocks, and processes that read a warm cache first.
     processes: int
-    #: In each of the latter: tenths of a second each.
+    #: Of warm reads.
     pairs: int
     #: Of a large data set.
     files: int
@@ -40,9 +40,9 @@ class Size:
     images: int
 
 
-#: 2,000 elements are 300 MB, more than processors cache; the images are as many as the demonstration's.
-FULL = Size(rounds=9, processes=5, pairs=4, files=1_000_000, items=2_000, images=300)
-QUICK = Size(rounds=2, processes=1, pairs=2, files=10_000, items=500, images=48)
+#: 4,000 elements are 600 MB, more than processors cache; the images are as many as the demonstration's.
+FULL = Size(rounds=10, processes=5, pairs=20, files=1_000_000, items=4_000, images=300)
+QUICK = Size(rounds=2, processes=1, pairs=4, files=10_000, items=500, images=48)
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 
@@ -57,7 +57,9 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
     images = size.images if data is None else count(data, size.images)
     rows = [
         *warm.idle_rows(size.processes),
-        *warm.read_rows(size.items, size.processes, size.pairs),
+        *warm.Warm(
+            size.items, size.processes, size.pairs, args.torch or sys.executable, bool(args.torch)
+        ).rows(),
         *knowing.rows(size.processes, size.files, args.files, args.torch),
     ]
     if data is not None:

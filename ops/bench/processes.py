@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -49,6 +50,12 @@ def cpu_seconds(daemon: PrivateDaemon) -> float:
     """
     scheduler_clock = 2
     return time.clock_gettime((~_pid(daemon) << 3) | scheduler_clock)
+
+
+def children_cpu_seconds() -> float:
+    """User and system time of all processes that this one has waited for, and of those that they have."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def private_rss_mib(daemon: PrivateDaemon) -> float:

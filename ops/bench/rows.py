@@ -25,6 +25,8 @@ class Row:
     #: What the median must reach; None if it is only reported.
     bar: float | None = None
     samples: list[float] = field(default_factory=list)
+    #: Of what it was measured with, where that is not what the benchmark runs by.
+    versions: dict[str, str] = field(default_factory=dict)
 
     def add(self, samples: Iterable[float]) -> Row:
         """This row with more samples."""
@@ -45,6 +47,7 @@ class Row:
             "better": self.better,
             "pairs": len(self.samples),
             "bar": self.bar,
+            "versions": self.versions,
         }
 
 

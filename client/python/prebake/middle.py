@@ -23,7 +23,8 @@ COST_NS_MIN = 1_000_000
 #: fewer pipelines, and earlier ones leave more to do again. If there is none, the first that leaves less than
 #: half.
 REST_GOOD, REST_MAX = 0.1, 0.5
-#: Bytes of an element at the cut, in those at the end. More would cost more than it is likely to save.
+#: Bytes of an element at the cut, in those at the end, if nobody is known to want it. More would cost more
+#: than it is likely to save.
 BYTES_MAX = 4.0
 #: What it takes to store a byte, in the job and in the daemon: copies, a digest, the disk.
 STORE_NS_PER_BYTE = 2.0
@@ -112,14 +113,15 @@ class Middle:
             self.undecided = False
             if cost_ns < COST_NS_MIN:
                 return
-            small = [at for at in measured if at.bytes <= BYTES_MAX * size]
             # Of what is common as much as possible; else what is likely to be.
-            common = [at for at in reversed(small) if at.cut in self._common and at.pays(SHARE_COMMON)]
+            common = [at for at in reversed(measured) if at.cut in self._common and at.pays(SHARE_COMMON)]
             likely = [
                 at
                 for rest in (REST_GOOD, REST_MAX)
-                for at in small
-                if cost_ns - at.cpu_ns <= rest * cost_ns and at.pays(SHARE_UNKNOWN)
+                for at in measured
+                if cost_ns - at.cpu_ns <= rest * cost_ns
+                and at.bytes <= BYTES_MAX * size
+                and at.pays(SHARE_UNKNOWN)
             ]
             for at in [*common, *likely][:1]:
                 self.at, self._ready.first = (at.cut, self._fill_at(at.cut)), (i, at)

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from conftest import Jobs, make_images
 from prebake._demo_daemon import PrivateDaemon
 
 DISK_BYTES = 24 << 20
+#: What jobs made is written five seconds after the last of it, if not before.
+WRITTEN_SECONDS_MAX = 30.0
 #: Elements of 512x512x3 bytes; so many are twice the disk.
 IMAGES, SIZE = 64, 512
 
@@ -71,6 +74,10 @@ def test_jobs_go_on_when_the_disk_is_full(full: Full, request: pytest.FixtureReq
         started = [jobs.start(images, size=SIZE, epochs=2, shuffle=seed) for seed in range(2)]
         assert [job.result()["digests"] for job in started] == [plain["digests"]] * 2
         assert daemon.process is not None and daemon.process.poll() is None
+        # It is written once they pause.
+        until = time.monotonic() + WRITTEN_SECONDS_MAX
+        while not daemon.metrics().get('prebake_errors_total{code="disk-full"}') and time.monotonic() < until:
+            time.sleep(0.1)
         assert daemon.metrics()['prebake_errors_total{code="disk-full"}'] > 0
         assert daemon.stored_bytes() <= DISK_BYTES
         # It still caches what fits.

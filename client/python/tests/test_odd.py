@@ -234,8 +234,8 @@ def test_leases_follow_the_time_that_others_wait(images: list[str]) -> None:
 
     dataset = prebake.wrap(images[:6], [slow])
     by_batch(dataset)
-    # 50 ms in reading: one or two at once, though they take no CPU time.
-    assert dataset._pipeline.fill._leases() <= 2
+    # 50 ms in reading: a few at once, though they take no CPU time.
+    assert dataset._pipeline.fill._leases() <= 5
 
 
 def test_a_nested_random_transform_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

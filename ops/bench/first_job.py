@@ -1,0 +1,66 @@
+"""A fresh job's first batch of a warm cache, and its looks at each item: `python first_job.py FOLDER`.
+
+The last line of output is the answer, JSON: milliseconds from after the imports to the batch, microseconds
+for each of the other items of its first pass, of `wrapped[i]`, and of a look at all inputs anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from elements import BATCH, element, files, touch
+
+import prebake
+from prebake import _native, graph
+from prebake.code import identify
+
+
+def getitem_us(wrapped: Any) -> float:
+    """Mean time of `wrapped[i]` over all items in turn, the look at its file included."""
+    start = time.perf_counter_ns()
+    for i in range(len(wrapped)):
+        wrapped[i]
+    return (time.perf_counter_ns() - start) / len(wrapped) / 1e3
+
+
+def validate_us(folder: Path, paths: list[str]) -> float:
+    """Time per item of looking at every input again, by a job that does so for the first time."""
+    job = _native.connect(None, "bench", False)
+    collection = job.plan(graph.chain([graph.files(False), graph.step(element, identify(element))]))
+    items = collection.files(str(folder), paths)
+    while missing := items.missing(range(len(paths))):
+        if items.acquire(missing, [], 1) != ([], {}):
+            raise RuntimeError("the cache was not warm: elements were to be computed")
+    start = time.perf_counter_ns()
+    items.validate()
+    return (time.perf_counter_ns() - start) / len(paths) / 1e3
+
+
+def main() -> None:
+    """The command line."""
+    folder = Path(sys.argv[1])
+    paths = files(folder)
+    start = time.perf_counter()
+    wrapped = prebake.wrap(paths, [element])
+    batches = wrapped.batches(size=BATCH)
+    touch([next(batches)])
+    first = time.perf_counter()
+    touch(batches)
+    rest = time.perf_counter()
+    answer = {
+        "first_batch_ms": (first - start) * 1e3,
+        "first_epoch_us_per_item": (rest - first) / (len(paths) - BATCH) * 1e6,
+        "getitem_us": getitem_us(wrapped),
+        "validate_us_per_item": validate_us(folder, paths),
+    }
+    if wrapped.stats()["computed"]:
+        raise RuntimeError(f"the cache was not warm: {wrapped.stats()}")
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
