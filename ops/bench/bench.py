@@ -32,7 +32,7 @@ class Size:
     processes: int
     #: Of warm reads.
     pairs: int
-    #: Of a large data set.
+    #: Of a large data set; with 0 what it costs to know is left out.
     files: int
     #: Elements of the warm reads.
     items: int
@@ -40,9 +40,13 @@ class Size:
     images: int
 
 
-#: 4,000 elements are 600 MB, more than processors cache; the images are as many as the demonstration's.
-FULL = Size(rounds=10, processes=5, pairs=20, files=1_000_000, items=4_000, images=300)
-QUICK = Size(rounds=2, processes=1, pairs=4, files=10_000, items=500, images=48)
+#: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images are
+#: as many as the demonstration's. `small` is there to see that all of it runs.
+SIZES = {
+    "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300),
+    "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300),
+    "small": Size(rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48),
+}
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 
@@ -60,7 +64,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
         *warm.Warm(
             size.items, size.processes, size.pairs, args.torch or sys.executable, bool(args.torch)
         ).rows(),
-        *knowing.rows(size.processes, size.files, args.files, args.torch),
+        *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
     ]
     if data is not None:
         return [*rows, *cold.Cold(data, images).rows(size.rounds)]
@@ -91,16 +95,18 @@ def main() -> None:
     parser.add_argument(
         "--files", type=Path, help="a folder to keep a million small files in, for the next run"
     )
+    parser.add_argument("--size", choices=SIZES, help="instead of `full`, or `quick` with QUICK=1")
     parser.add_argument("--torch", help="a Python that has torchvision and this package")
     args = parser.parse_args()
     # NumPy reads these when it is loaded, which is why what needs it is imported later.
     os.environ.update(ONE_THREAD)
     quick = os.environ.get("QUICK", "") not in ("", "0")
+    size = args.size or ("quick" if quick else "full")
     before = os.getloadavg()[0]
-    rows = [row.figures() for row in measure(args, QUICK if quick else FULL)]
+    rows = [row.figures() for row in measure(args, SIZES[size])]
     report: dict[str, Any] = {
         "images_made": args.data is None,
-        "quick": quick,
+        "size": size,
         "processors": os.cpu_count(),
         "load_before": before,
         "load_after": os.getloadavg()[0],

@@ -18,8 +18,8 @@ from rows import Row
 
 from prebake._demo_daemon import PrivateDaemon
 
-#: The elements are 150 kB each and must all fit, twice where they are compared by two Pythons.
-RAM_BYTES = 4 << 30
+#: The elements are 150 kB each and must all fit.
+RAM_BYTES = 3 << 30
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 #: A segment is closed after five quiet seconds; a slow disk takes a while for 600 MB.

@@ -12,6 +12,7 @@ A job never fails, and never gets other bytes than it would have computed, becau
 daemon, or with `PREBAKE=off`, everything is computed in the job. `PREBAKE_DIR` names the daemon's folder.
 """
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -34,6 +35,10 @@ __all__ = [
     "split",
     "wrap",
 ]
+
+with contextlib.suppress(ImportError):
+    # Here, where a job expects to wait, and not before its first batch.
+    importlib.import_module("prebake._native")
 
 #: Shims that import their framework, loaded when first named.
 _SHIMS = frozenset({"hf", "tf", "wds"})

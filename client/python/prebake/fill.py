@@ -274,6 +274,16 @@ class Fill:
             warn_once("bypass", f"not cached: {why}")
         return value
 
+    def array_at_once(self, indices: Sequence[int], writable: bool) -> Any:
+        """As `array`, where items are open already: in few steps, for each batch takes them."""
+        items = self._items
+        try:
+            found = items.batch(indices, True, writable) if self.is_open() and indices else None
+        except _job.native().Error:
+            # Whoever asks again is told.
+            return None
+        return None if found is None else values.decode_batch(*found)
+
     def array(self, indices: Sequence[int], writable: bool = True) -> Any:
         """Items as one array if they are cached arrays of one type and shape; None if not."""
         found = self._side_by_side(

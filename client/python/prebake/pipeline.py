@@ -187,8 +187,8 @@ class Pipeline:
     def array_at_once(self, indices: Sequence[int], writable: bool) -> Any:
         """Items as one array, where all of them are there and everything is as it was, so that nothing of the
         user's has to run; else None. No generator is looked at: nothing can draw."""
-        still = self.is_whole() and self.runs_nothing() and self._holds()
-        return self.fill.array(indices, writable) if still else None
+        still = not self._due and self.is_whole() and self._holds()
+        return self.fill.array_at_once(indices, writable) if still else None
 
     def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
         """Items' elements, under the same conditions. Inputs are looked at now."""
