@@ -40,8 +40,8 @@ class Size:
     images: int
 
 
-#: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images are
-#: as many as the demonstration's. `small` is there to see that all of it runs.
+#: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images
+#: are as many as the demonstration's. `small` is there to see that all of it runs.
 SIZES = {
     "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300),
     "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300),
