@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
-from prebake.collated import Sent
+from prebake.at_once import AtOnce
 from prebake.errors import Refused, not_cached, warn_once, where
 
 #: Time to lease at once: long against the 2 ms of asking, looking and committing, short against what others
@@ -160,15 +160,12 @@ class Fill:
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
 
-    def is_open(self) -> bool:
-        """Whether items can be read as they were opened, none of which is computed again to be verified."""
-        connection = self._connection
-        return (
-            connection is not None
-            and connection is _job.connection()
-            and self._items is not None
-            and self._verifier is None
-        )
+    def at_once(self) -> AtOnce | None:
+        """The items as they were opened; None if they are not, or if some are to be verified."""
+        items, connection = self._items, self._connection
+        if items is None or connection is None or self._verifier is not None:
+            return None
+        return AtOnce(items, connection) if connection is _job.connection() else None
 
     def is_closed(self) -> bool:
         """Whether nothing is shared, and nothing that was can be read on."""
@@ -274,58 +271,15 @@ class Fill:
             warn_once("bypass", f"not cached: {why}")
         return value
 
-    def array_at_once(self, indices: Sequence[int], writable: bool) -> Any:
-        """As `array`, where items are open already: in few steps, for each batch takes them."""
-        items = self._items
-        try:
-            found = items.batch(indices, True, writable) if self.is_open() and indices else None
-        except _job.native().Error:
-            # Whoever asks again is told.
-            return None
-        return None if found is None else values.decode_batch(*found)
-
     def array(self, indices: Sequence[int], writable: bool = True) -> Any:
         """Items as one array if they are cached arrays of one type and shape; None if not."""
-        found = self._side_by_side(
-            lambda items: items.batch(indices, validated=True, writable=writable), indices
-        )
-        return None if found is None else values.decode_batch(*found)
-
-    def tensor(self, indices: Sequence[int]) -> Any:
-        """Items as the one tensor that torch's `default_collate` makes of them, if they are cached and it
-        does; None if not. Inputs are looked at now."""
-        found = self._side_by_side(lambda items: items.batch(indices), indices)
-        return None if found is None else values.decode_tensors(*found)
-
-    def values(self, indices: Sequence[int]) -> list[Any] | None:
-        """Items that are cached, all of them or None. Inputs are looked at now."""
-        found: dict[int, Any] = {}
-        for i in indices:
-            if i in found:
-                # Each is given a value of its own.
-                return None
-            element = self._read(i, False)
-            if element is None or not self._decoded(i, element, found):
-                return None
-        return [found[i] for i in indices]
-
-    def sent(self, indices: Sequence[int], token: str) -> Sent | None:
-        """The same for another process of the user, by where they lie."""
-        found = self._side_by_side(lambda items: items.spans(indices), indices)
-        connection = self._connection
-        if found is None or connection is None or not values.has_tensors(found[1]):
-            return None
-        return Sent(token, indices, connection.job.boot_id, *found)
-
-    def _side_by_side(self, ask: Callable[[Any], Any], indices: Sequence[int]) -> Any:
-        """What native items answer of several at once; None if they cannot, or if one does not reproduce."""
         self.items()
         # Another thread may reset it meanwhile.
         items = self._items
         if items is None or not indices:
             return None
         try:
-            found = ask(items)
+            found = items.batch(indices, validated=True, writable=writable)
         except _job.native().Error as error:
             if error.code != "ragged":
                 _job.failed(error)
@@ -333,7 +287,7 @@ class Fill:
         verifier = self._verifier
         if found is None or verifier is not None and not self._reproduces(verifier, items, indices):
             return None
-        return found
+        return values.decode_batch(*found)
 
     def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
         """Item i computed again, if it is a hit that is to be verified and is not the same."""

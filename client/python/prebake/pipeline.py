@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from prebake import _job, graph, marks, snapshot, tripwire
 from prebake.again import Again, Moved, Tripped
 from prebake.approval import Approval
+from prebake.at_once import AtOnce
 from prebake.blame import blamed, tolerance
 from prebake.code import Identity, identify
 from prebake.collated import token_of
@@ -187,12 +188,13 @@ class Pipeline:
     def array_at_once(self, indices: Sequence[int], writable: bool) -> Any:
         """Items as one array, where all of them are there and everything is as it was, so that nothing of the
         user's has to run; else None. No generator is looked at: nothing can draw."""
-        still = not self._due and self.is_whole() and self._holds()
-        return self.fill.array_at_once(indices, writable) if still else None
+        at_once = self._at_once() if indices and self.source.bare and self._holds() else None
+        return None if at_once is None else at_once.array(indices, writable)
 
     def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
         """Items' elements, under the same conditions. Inputs are looked at now."""
-        values = self.fill.values(indices) if self.runs_nothing() else None
+        at_once = self._at_once()
+        values = None if at_once is None else at_once.values(indices)
         if values is None:
             return None
         return [self.source.finish(i, value, ()) for i, value in zip(indices, values, strict=True)]
@@ -200,15 +202,19 @@ class Pipeline:
     def collated_at_once(self, indices: Sequence[int], sent: bool) -> Any:
         """What torch's `default_collate` makes of items' elements, under the same conditions; if it is to be
         `sent`, what becomes that in another process."""
-        if not self.runs_nothing():
+        at_once = self._at_once() if indices else None
+        if at_once is None:
             return None
-        made = self.fill.sent(indices, self.token) if sent else self.fill.tensor(indices)
+        made = at_once.sent(indices, self.token) if sent else at_once.tensor(indices)
         return None if made is None else self.source.collated(indices, made)
 
     def runs_nothing(self) -> bool:
         """Whether an element that is there needs nothing of the user's to run."""
-        whole = not self._due and self.cut == len(self.steps)
-        return whole and self.source.plain and self.fill.is_open()
+        return self._at_once() is not None
+
+    def _at_once(self) -> AtOnce | None:
+        plain = not self._due and self.cut == len(self.steps) and self.source.plain
+        return self.fill.at_once() if plain else None
 
     def made(self, indices: Sequence[int]) -> list[Any]:
         """Items after all of their steps, from nothing that is cached."""

@@ -206,7 +206,9 @@ def test_an_edited_file_is_seen_in_the_next_batch(connected: None, tmp_path: Pat
 def test_what_is_gone_on_its_way_is_made_again(connected: None, root: Path, daemon: PrivateDaemon) -> None:
     data = prebake.wrap(files(root), [floats])
     [expected] = DataLoader(data, batch_size=COUNT)
-    sent = data._pipeline.fill.sent(list(range(COUNT)), data._pipeline.token)
+    at_once = data._pipeline.fill.at_once()
+    assert at_once is not None
+    sent = at_once.sent(list(range(COUNT)), data._pipeline.token)
     assert len(pickle.dumps(sent)) < expected.nbytes / 10
     assert same(pickle.loads(pickle.dumps(sent)), expected)
     received, (token, places, boot_id, spans, layout) = sent.__reduce__()
