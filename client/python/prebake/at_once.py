@@ -30,12 +30,12 @@ class AtOnce(NamedTuple):
         found = _unless_refused(lambda: self.items.batch(indices))
         return None if found is None else values.decode_tensors(*found)
 
-    def sent(self, indices: Sequence[int], token: str) -> Sent | None:
+    def sent(self, indices: Sequence[int], made_by: tuple[str, str]) -> Sent | None:
         """The same for another process of the user, by where they lie."""
         found = _unless_refused(lambda: self.items.spans(indices))
         if found is None or not values.has_tensors(found[1]):
             return None
-        return Sent(token, indices, self.connection.job.boot_id, *found)
+        return Sent(made_by, indices, self.connection.job.boot_id, *found)
 
     def values(self, indices: Sequence[int]) -> list[Any] | None:
         """One by one. Inputs are looked at now."""

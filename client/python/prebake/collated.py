@@ -5,6 +5,7 @@ lies: the process that trains copies it from memory that it has mapped.
 
 from __future__ import annotations
 
+import enum
 import sys
 import types
 import uuid
@@ -15,6 +16,9 @@ from typing import Any, Protocol
 from prebake import _job, values
 
 Spans = Sequence[tuple[int, int, int]]
+
+#: Where torch's loaders are made.
+_UTILS = "torch.utils.data._utils"
 
 
 class Collated:
@@ -28,6 +32,9 @@ class Collated:
 
 class Made(Protocol):
     """What makes items of a data set again, should they be evicted on their way."""
+
+    def identity(self) -> str:
+        """Of what it makes of items now."""
 
     def made(self, places: Sequence[int]) -> list[Any]:
         """Items after all of their steps."""
@@ -51,37 +58,64 @@ class Sent:
 
     __slots__ = ("_arguments",)
 
-    def __init__(self, token: str, places: Sequence[int], boot_id: int, spans: Spans, layout: str) -> None:
-        self._arguments = token, list(places), boot_id, spans, layout
+    def __init__(
+        self, made_by: tuple[str, str], places: Sequence[int], boot_id: int, spans: Spans, layout: str
+    ) -> None:
+        """`made_by` are the token and the identity of what makes the items."""
+        self._arguments = made_by, list(places), boot_id, spans, layout
 
     def __reduce__(self) -> Any:
         return _received, self._arguments
 
 
-def is_asked_for(frame: types.FrameType) -> bool:
-    """Whether what is returned to a frame is put together by torch's `default_collate`, and nothing else is
-    done with it."""
-    fetching = sys.modules.get("torch.utils.data._utils.fetch")
-    collating = sys.modules.get("torch.utils.data._utils.collate")
-    if fetching is None or collating is None:
-        return False
+class Asked(enum.Enum):
+    """Who puts together what is returned, and where."""
+
+    BY_OTHERS = enum.auto()
+    #: Torch's `default_collate`, for whoever asked.
+    HERE = enum.auto()
+    #: The same, for the process that a worker sends its batches to.
+    IN_WORKER = enum.auto()
+
+
+def asked(frame: types.FrameType) -> Asked:
+    """By whom what is returned to a frame is put together. It is given nothing but elements, unless it is
+    certain that torch's own code, as it came, makes one tensor of them and does nothing else."""
+    fetching, collating, working = (
+        sys.modules.get(f"{_UTILS}.{name}") for name in ("fetch", "collate", "worker")
+    )
+    if fetching is None or collating is None or working is None:
+        return Asked.BY_OTHERS
     try:
         if frame.f_code is not fetching._MapDatasetFetcher.fetch.__code__:
-            return False
-        fetcher = frame.f_locals["self"]
-        if not fetcher.auto_collation or fetcher.collate_fn is not collating.default_collate:
-            return False
-        # Torch's own way to make more types of elements known.
-        collating.default_collate_fn_map.setdefault(Collated, _batch)
+            return Asked.BY_OTHERS
+        fetcher, known = frame.f_locals["self"], collating.default_collate_fn_map
+        # Torch's own way to make more types of elements known, which a job may have used for others.
+        known.setdefault(Collated, _batch)
+        own = [
+            fetcher.collate_fn,
+            collating.collate,
+            *(each for kind, each in known.items() if kind is not Collated),
+        ]
+        if not fetcher.auto_collation or not all(map(_is_own, own)) or known[Collated] is not _batch:
+            return Asked.BY_OTHERS
+        if fetcher.collate_fn.__qualname__ != "default_collate":
+            return Asked.BY_OTHERS
+        caller = frame.f_back
+        if caller is not None and caller.f_code is working._worker_loop.__code__:
+            return Asked.IN_WORKER
+        # Elsewhere torch would make the tensor on another device by default, if the job says so.
+        return Asked.HERE if sys.modules["torch"].empty(0).is_cpu else Asked.BY_OTHERS
     except (AttributeError, KeyError):
         # Another version of torch, which is given the elements.
-        return False
-    return True
+        return Asked.BY_OTHERS
 
 
-def in_worker() -> bool:
-    """Whether this process is a worker of a loader: its batches go to another."""
-    return sys.modules["torch.utils.data"].get_worker_info() is not None
+def _is_own(function: Any) -> bool:
+    """Whether a function of torch's collating is what it was when torch was imported."""
+    return type(function) is types.FunctionType and function.__globals__ is vars(
+        sys.modules[f"{_UTILS}.collate"]
+    )
 
 
 def collate(elements: Sequence[Any]) -> Any:
@@ -93,7 +127,7 @@ def _batch(elements: Sequence[Collated], *, collate_fn_map: Any = None) -> Any:
     return elements[0].batch
 
 
-def _received(token: str, places: list[int], boot_id: int, spans: Spans, layout: str) -> Any:
+def _received(made_by: tuple[str, str], places: list[int], boot_id: int, spans: Spans, layout: str) -> Any:
     """A worker's tensor, here."""
     connection = _job.connection()
     if connection is not None and connection.job.boot_id == boot_id:
@@ -104,6 +138,16 @@ def _received(token: str, places: list[int], boot_id: int, spans: Spans, layout:
         else:
             if view is not None:
                 return values.decode_tensors(view, layout, len(places))
-    # Evicted since, or its daemon is gone.
-    maker = next(iter(_makers[token]))
-    return collate(maker.made(places))
+    # Evicted since, or its daemon is gone. Copies of the data set may have been changed since they were made.
+    token, identity = made_by
+    maker = next((each for each in _makers.get(token, ()) if each.identity() == identity), None)
+    if maker is None:
+        raise RuntimeError(
+            "a worker's batch was evicted on its way, and its data set was changed here after the worker had "
+            "begun: make the loader after the change"
+        )
+    import torch
+
+    # As in the worker, whatever tensors are made on by default here.
+    with torch.device("cpu"):
+        return collate(maker.made(places))

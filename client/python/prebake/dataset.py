@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 import sys
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 from prebake import packages, tripwire
 from prebake._job import native
 from prebake.again import Again
-from prebake.collated import Collated, in_worker, is_asked_for
+from prebake.collated import Asked, Collated, asked
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, unseen
 from prebake.pipeline import Pipeline
@@ -79,10 +80,12 @@ class Dataset(Transparent):
             return [self[i] for i in indices]
         hidden("a data set")
         places = indices if plain else [self._place(i) for i in indices]
-        collated = is_asked_for(sys._getframe(1))
-        found = self._at_once(places, collated)
-        if found is not None:
-            return found
+        by = asked(sys._getframe(1))
+        # What fails there, fails again below, where what was drawn is put back.
+        with contextlib.suppress(Exception):
+            found = self._at_once(places, by)
+            if found is not None:
+                return found
         following = places[-1] + 1 if places else 0
 
         def uncached() -> list[Any]:
@@ -90,7 +93,7 @@ class Dataset(Transparent):
                 return [self._wrapped[i] for i in indices]
             return self._pipeline.uncached(places)
 
-        return self._untripped(lambda: self._elements(indices, places, following, collated), uncached)
+        return self._untripped(lambda: self._elements(indices, places, following, by), uncached)
 
     def batches(
         self, order: Sequence[int] | None = None, size: int = BATCH_SIZE, *, writable: bool = True
@@ -110,7 +113,9 @@ class Dataset(Transparent):
             self._untripped(self._begin_epoch)
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
-            batch = self._pipeline.array_at_once(order[start:end], writable)
+            batch = None
+            with contextlib.suppress(Exception):
+                batch = self._pipeline.array_at_once(order[start:end], writable)
             if batch is None:
                 batch = self._untripped(lambda: self._batch(order, start, end, writable))  # noqa: B023
             yield batch
@@ -149,7 +154,7 @@ class Dataset(Transparent):
                 return plain()
 
     def _elements(
-        self, indices: Sequence[int], places: Sequence[int], following: int, collated: bool
+        self, indices: Sequence[int], places: Sequence[int], following: int, by: Asked
     ) -> list[Any]:
         pipeline = self._pipeline
         pipeline.renew_for(places)
@@ -159,23 +164,25 @@ class Dataset(Transparent):
         ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
         mine: dict[int, Any] = {}
         elements: list[Any] | None = None
-        if collated and pipeline.runs_nothing():
+        if by is not Asked.BY_OTHERS and pipeline.runs_nothing():
             mine = pipeline.ensure(places, ahead)
-            elements = self._collated(places)
+            elements = self._collated(places, by)
         if elements is None:
             elements = pipeline.element_list(places, pipeline.gather(places, ahead, mine))
         pipeline.end(begun)
         return elements
 
-    def _at_once(self, places: Sequence[int], collated: bool) -> list[Any] | None:
-        """Elements, or what stands for them where a loader has them `collated`, if all are there and nothing
-        of the user's has to run."""
+    def _at_once(self, places: Sequence[int], by: Asked) -> list[Any] | None:
+        """Elements, or what stands for them where a loader has them collated, if all are there and nothing of
+        the user's has to run."""
         self._pipeline.renew_for(places)
-        return self._collated(places) if collated else self._pipeline.elements_at_once(places)
+        if by is Asked.BY_OTHERS:
+            return self._pipeline.elements_at_once(places)
+        return self._collated(places, by)
 
-    def _collated(self, places: Sequence[int]) -> list[Any] | None:
+    def _collated(self, places: Sequence[int], by: Asked) -> list[Any] | None:
         """What stands for elements where a loader makes one batch of them."""
-        batch = self._pipeline.collated_at_once(places, in_worker())
+        batch = self._pipeline.collated_at_once(places, by is Asked.IN_WORKER)
         return None if batch is None else [Collated(batch)]
 
     def _batch(self, order: Sequence[int], start: int, end: int, writable: bool) -> Any:

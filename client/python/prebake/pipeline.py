@@ -17,6 +17,7 @@ from prebake.blame import blamed, tolerance
 from prebake.code import Identity, identify
 from prebake.collated import token_of
 from prebake.discovery import Discovery
+from prebake.encoder import digest
 from prebake.epoch import Epoch
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill
@@ -30,6 +31,7 @@ from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier
 
+CONTEXT = "prebake 2026 pipeline v1"
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
 LOOK_CHEAP_S = 0.002
 #: One that takes longer, of a data set with large tables, takes no more than this share of the time.
@@ -101,6 +103,8 @@ class Pipeline:
         self._known: Described | None = None
         #: The same; of the last collection while none is.
         self._opened: Described | None = None
+        #: Of what it was, for other processes.
+        self._identity = ""
         #: What was found to be deterministic, here or by another job.
         self._proven: Described | None = None
         #: What that held when it was last seen to be so.
@@ -205,7 +209,7 @@ class Pipeline:
         at_once = self._at_once() if indices else None
         if at_once is None:
             return None
-        made = at_once.sent(indices, self.token) if sent else at_once.tensor(indices)
+        made = at_once.sent(indices, (self.token, self._identity)) if sent else at_once.tensor(indices)
         return None if made is None else self.source.collated(indices, made)
 
     def runs_nothing(self) -> bool:
@@ -215,6 +219,14 @@ class Pipeline:
     def _at_once(self) -> AtOnce | None:
         plain = not self._due and self.cut == len(self.steps) and self.source.plain
         return self.fill.at_once() if plain else None
+
+    def identity(self) -> str:
+        """Of what is shared, as it is now."""
+        self.renew(closely=True)
+        return self._identified(self._describe())
+
+    def _identified(self, known: Described) -> str:
+        return digest(CONTEXT, self._graph(len(known.steps), known=known).encode()).hex()
 
     def made(self, indices: Sequence[int]) -> list[Any]:
         """Items after all of their steps, from nothing that is cached."""
@@ -463,6 +475,7 @@ class Pipeline:
             self._inputs.forget()
             self._middle.reset()
         self._held, self._known, self._opened = held, known, known
+        self._identity = self._identified(known)
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None

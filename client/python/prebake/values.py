@@ -65,11 +65,13 @@ def decode_tensors(view: Any, layout: str, count: int) -> Any:
         return None
     import torch
 
+    # Not by functions that put it on another device by default: what came from a worker is on the CPU.
     plain = _plain_tensor(layout)
     if plain is None:
-        return torch.as_tensor(decode_batch(view, layout, count))
+        return torch.from_numpy(decode_batch(view, layout, count))
     dtype, shape = plain
-    return torch.frombuffer(view, dtype=dtype).reshape(count, *shape)
+    memory = sys.modules["numpy"].ndarray(len(view), "u1", view)
+    return torch.from_numpy(memory).view(dtype).reshape(count, *shape)
 
 
 @functools.lru_cache(maxsize=DECODERS_MAX)
@@ -81,7 +83,7 @@ def has_tensors(layout: str) -> bool:
     import torch
 
     try:
-        torch.as_tensor(sys.modules["numpy"].empty(0, plain[0]))
+        torch.from_numpy(sys.modules["numpy"].empty(0, plain[0]))
     except TypeError:
         return False
     return True

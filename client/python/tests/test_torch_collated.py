@@ -20,7 +20,7 @@ from prebake._demo_daemon import PrivateDaemon
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
 
-from torch.utils.data import DataLoader, Subset  # noqa: E402
+from torch.utils.data import DataLoader, IterableDataset, Subset  # noqa: E402
 from torch.utils.data._utils import collate as torchs  # noqa: E402
 
 COUNT = 23
@@ -104,13 +104,13 @@ def same(a: Any, b: Any) -> bool:
 def stacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tensors torch put together in this process, each time it did."""
     seen: list[int] = []
-    stack = torchs.collate_tensor_fn
+    stack = torch.stack
 
-    def count(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    def count(batch: Any, *args: Any, **kwargs: Any) -> Any:
         seen.append(len(batch))
-        return stack(batch, collate_fn_map=collate_fn_map)
+        return stack(batch, *args, **kwargs)
 
-    monkeypatch.setitem(torchs.default_collate_fn_map, torch.Tensor, count)
+    monkeypatch.setattr(torch, "stack", count)
     return seen
 
 
@@ -192,6 +192,64 @@ def test_who_puts_batches_together_itself_is_given_elements(connected: None, roo
         assert same(batches(named_data), batches(plain(named, files(root))))
 
 
+def scaled(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    return torch.stack([torch.as_tensor(each) for each in batch]).float() / 255
+
+
+def own_collate(batch: Any) -> Any:
+    return torch.stack([torch.as_tensor(each) for each in batch]) + 1
+
+
+@pytest.mark.parametrize("workers", WORKERS[:2], ids=["job", "fork"])
+def test_what_a_job_put_in_the_place_of_torchs_own_is_called(
+    connected: None, root: Path, monkeypatch: pytest.MonkeyPatch, workers: dict[str, Any]
+) -> None:
+    data = prebake.wrap(files(root), [pixels])
+    batches(data)
+    with monkeypatch.context() as patched:
+        patched.setitem(torchs.default_collate_fn_map, np.ndarray, scaled)
+        assert same(batches(data, **workers), batches(plain(pixels, files(root))))
+    with monkeypatch.context() as patched:
+        patched.setattr(torchs, "default_collate", own_collate)
+        assert same(batches(data, **workers), batches(plain(pixels, files(root))))
+    assert same(batches(data, **workers), batches(plain(pixels, files(root))))
+
+
+class Nested(IterableDataset):
+    """A loader in a loader's worker."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __iter__(self) -> Any:
+        for batch in DataLoader(self.data, batch_size=5):
+            yield batch.float().mean()
+
+
+def test_a_loader_in_a_worker_and_a_default_device(connected: None, root: Path) -> None:
+    data = prebake.wrap(files(root), [pixels])
+    batches(data)
+    whole = plain(pixels, files(root))
+    options = {"batch_size": None, **WORKERS[1], "num_workers": 1}
+    assert same(list(DataLoader(Nested(data), **options)), list(DataLoader(Nested(whole), **options)))
+    for workers in (WORKERS[1], WORKERS[0]):
+        begun = [iter(DataLoader(each, batch_size=5, **workers)) for each in (data, whole)]
+        with torch.device("meta"):
+            [ours, torchs_own] = [[batch.device.type for batch in each] for each in begun]
+        assert ours == torchs_own
+
+
+def test_samples_that_are_no_pairs_are_the_data_sets_own(connected: None, root: Path) -> None:
+    data = Folder(root)
+    wrapped = prebake.wrap(data)
+    batches(wrapped)
+    data.samples = [(*sample, "more") for sample in data.samples]
+    with pytest.raises(ValueError, match="too many values"):
+        wrapped[3]
+    data.samples = [sample[:2] for sample in data.samples]
+    assert same(batches(wrapped), batches(data))
+
+
 def test_an_edited_file_is_seen_in_the_next_batch(connected: None, tmp_path: Path) -> None:
     for i in range(COUNT):
         (tmp_path / f"{i:02}.txt").write_text(str(i))
@@ -208,21 +266,30 @@ def test_what_is_gone_on_its_way_is_made_again(connected: None, root: Path, daem
     [expected] = DataLoader(data, batch_size=COUNT)
     at_once = data._pipeline.fill.at_once()
     assert at_once is not None
-    sent = at_once.sent(list(range(COUNT)), data._pipeline.token)
+    sent = at_once.sent(list(range(COUNT)), (data._pipeline.token, data._pipeline.identity()))
     assert len(pickle.dumps(sent)) < expected.nbytes / 10
     assert same(pickle.loads(pickle.dumps(sent)), expected)
-    received, (token, places, boot_id, spans, layout) = sent.__reduce__()
+    received, (by, places, boot_id, spans, layout) = sent.__reduce__()
+    gone = [(9999, 0, 64)] * COUNT
     # Of another start of the daemon; of a segment that was dropped.
-    assert same(received(token, places, boot_id + 1, spans, layout), expected)
-    assert same(received(token, places, boot_id, [(9999, 0, 64)] * COUNT, layout), expected)
-    # A copy of the data set stands in for it.
-    copied = pickle.loads(pickle.dumps(data))
+    assert same(received(by, places, boot_id + 1, spans, layout), expected)
+    assert same(received(by, places, boot_id, gone, layout), expected)
+    # A copy of the data set stands in for it, unless it is another one now.
+    copies = [pickle.loads(pickle.dumps(data)) for _ in range(3)]
+    copies[0].transforms[:] = [pixels]
+    copies[2].transforms[:] = [pixels]
+    token = by[0]
     del data
+    assert same(received(by, places, boot_id, gone, layout), expected)
     daemon.stop()
     with pytest.warns(prebake.PrebakeWarning, match="no cache"):
-        assert same(received(token, places, boot_id, [(9999, 0, 64)], layout), expected)
+        assert same(received(by, places, boot_id, gone, layout), expected)
+    copies[1].transforms[:] = [pixels]
+    gc.collect()
+    with pytest.raises(RuntimeError, match="changed here"):
+        received(by, places, boot_id, gone, layout)
     _job._current = None
-    del copied
+    del copies
     gc.collect()
     prebake.wrap(files(root), [pixels])
     assert token not in collated._makers
