@@ -492,7 +492,7 @@ impl State {
         if holders < 2 {
             return usize::MAX;
         }
-        let leased = self.leases.len() as u64;
+        let leased = self.leases.count() as u64;
         let left = request.items.saturating_sub(self.rows + leased) as usize;
         // Other data sets may have entries here too: then what is asked for tells.
         let free = |item: &&Item| {

@@ -84,7 +84,7 @@ impl LeaseTable {
     }
 
     /// Leases of all sessions.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.leases.len()
     }
 
