@@ -127,8 +127,11 @@ class Warm:
             make_files(inputs, self.items)
             time.sleep(SETTLE_SECONDS)
             with ThreadPoolExecutor(JOBS) as pool:
-                fill = lambda seed: run("fill_job.py", daemon, inputs, str(seed), python=[self.python])  # noqa: E731
-                shares = [each["computed"] for each in pool.map(fill, seeds)]
+                jobs = [
+                    pool.submit(run, "fill_job.py", daemon, inputs, str(seed), python=[self.python])
+                    for seed in seeds
+                ]
+                shares = [job.result()["computed"] for job in jobs]
             if shares and statistics.median(shares) < self.items / JOBS / 4:
                 raise RuntimeError(f"one job filled the cache for the others: {shares}")
             # In order: it finds what the others stored, and writes the file to compare with.

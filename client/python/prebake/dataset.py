@@ -81,11 +81,13 @@ class Dataset(Transparent):
         hidden("a data set")
         places = indices if plain else [self._place(i) for i in indices]
         by = asked(sys._getframe(1))
+        noted = False
         # What fails there, fails again below, where what was drawn is put back.
         with contextlib.suppress(Exception):
             found = self._at_once(places, by)
             if found is not None:
                 return found
+            noted = True
         following = places[-1] + 1 if places else 0
 
         def uncached() -> list[Any]:
@@ -93,7 +95,7 @@ class Dataset(Transparent):
                 return [self._wrapped[i] for i in indices]
             return self._pipeline.uncached(places)
 
-        return self._untripped(lambda: self._elements(indices, places, following, by), uncached)
+        return self._untripped(lambda: self._elements(indices, places, following, by, noted), uncached)
 
     def batches(
         self, order: Sequence[int] | None = None, size: int = BATCH_SIZE, *, writable: bool = True
@@ -154,10 +156,14 @@ class Dataset(Transparent):
                 return plain()
 
     def _elements(
-        self, indices: Sequence[int], places: Sequence[int], following: int, by: Asked
+        self, indices: Sequence[int], places: Sequence[int], following: int, by: Asked, noted: bool
     ) -> list[Any]:
         pipeline = self._pipeline
-        pipeline.renew_for(places)
+        if noted:
+            # Once more they would be taken for those of another epoch.
+            pipeline.renew()
+        else:
+            pipeline.renew_for(places)
         begun = pipeline.begin()
         if pipeline.source.original is not None and pipeline.is_alone():
             return [self._wrapped[i] for i in indices]

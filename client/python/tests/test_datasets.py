@@ -17,6 +17,7 @@ from PIL import Image
 
 import prebake
 from prebake import _job
+from prebake.pipeline import Pipeline
 
 
 class Compose:
@@ -411,3 +412,21 @@ def test_a_batch_begun_anew_draws_what_it_drew(
     with pytest.warns(prebake.PrebakeWarning):
         found = prebake.wrap(Sometimes(folder, transform)).__getitems__(ORDER)
     assert same(found, expected)
+
+
+@pytest.mark.usefixtures("connected")
+def test_no_epoch_begins_before_an_item_is_asked_for_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where one begins, all is looked at closely.
+    closely: list[bool] = []
+    renew = Pipeline.renew
+    monkeypatch.setattr(
+        Pipeline, "renew", lambda self, close=False: closely.append(close) or renew(self, close)
+    )
+    wrapped = prebake.wrap(Photos(folder))
+    for start in range(0, len(wrapped), 4):
+        wrapped.__getitems__(range(start, min(start + 4, len(wrapped))))
+    assert closely and not any(closely)
+    wrapped.__getitems__([0, 1])
+    assert closely.count(True) == 1
