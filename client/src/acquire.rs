@@ -18,7 +18,8 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Items ahead that are looked at in any case. Where they are there already, as in a warm run, one call locates them all.
 const WINDOW_MIN: usize = 32;
 
-/// Items located in one request while all is there. More would keep the first batch waiting.
+/// Most items located in one request while all is there. The first requests are for fewer, each for twice as many as the one
+/// before, so that the first batch is not kept waiting.
 const WARM_WINDOW: usize = 1024;
 
 /// What the items of one request may take on the wire: below the 4 MiB that gRPC servers accept by default. A name is at most
@@ -84,10 +85,7 @@ impl Items {
             return Err(Error::internal(format!("item {i} of {count}")));
         }
         let mut seen = HashSet::new();
-        let window = match inner.state.lock().warm {
-            true => WARM_WINDOW,
-            false => leases_max.max(WINDOW_MIN),
-        };
+        let window = inner.state.lock().next_window().max(leases_max);
         let mut search = Search {
             wanted: wanted.iter().copied().filter(|i| seen.insert(*i)).collect(),
             ahead,
@@ -301,6 +299,13 @@ impl Search<'_> {
 }
 
 impl State {
+    /// Unknown items ahead that the next call looks at.
+    fn next_window(&mut self) -> usize {
+        self.window = if self.warm { 2 * self.window } else { 0 };
+        self.window = self.window.clamp(WINDOW_MIN, WARM_WINDOW);
+        self.window
+    }
+
     /// How many of the items, from the first, fit a request that has `room` bytes left, which they take.
     fn fitting(&self, items: &[usize], room: &mut usize) -> usize {
         let fit = items.iter().take(ITEMS_MAX).take_while(|i| {

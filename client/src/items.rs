@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub(crate) held: HashSet<usize>,
     /// All that was asked for lately was there: later items are located along with the wanted ones.
     pub(crate) warm: bool,
+    /// Items ahead that the last call looked at; 0 before the first.
+    pub(crate) window: usize,
     /// A sweep is at it.
     pub(crate) sweeping: bool,
     /// Until when none has a thread.
@@ -106,6 +108,7 @@ impl Items {
                 leases: HashMap::new(),
                 held: HashSet::new(),
                 warm,
+                window: 0,
                 sweeping: false,
                 rests_until: Duration::ZERO,
                 swept: false,

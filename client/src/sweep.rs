@@ -14,8 +14,9 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
-/// How long a caller looks itself. Some thousand files are looked at by then, and no thread is begun for fewer.
-const AT_ONCE: Duration = Duration::from_millis(5);
+/// How long a caller looks itself: as long as it takes to begin a thread, some times over. Some hundred files are looked at by
+/// then, and the first batch is not kept waiting.
+const AT_ONCE: Duration = Duration::from_micros(500);
 
 /// How long none is begun after one, in its own time: epochs may be much shorter than a sweep.
 const REST: u32 = 4;

@@ -297,10 +297,11 @@ impl Cache {
 
     /// Counts reads of one block, for both tiers' policies.
     pub fn touched(&self, segment: SegmentId, block: u32, elements: u64, bytes: u64) {
-        self.ram.touch(BlockId {
+        let id = BlockId {
             segment,
             index: block,
-        });
+        };
+        self.ram.touch(id, bytes);
         self.metrics.bytes_read.with_label_values(&["ram"]).inc_by(bytes);
         if let Some(found) = self.ssd.get(segment) {
             let rows = found.summary().rows.max(1);

@@ -2,6 +2,8 @@
 //! doorbell. The crate's one module with `unsafe`.
 #![allow(unsafe_code)]
 
+mod huge;
+
 use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},
@@ -31,6 +33,8 @@ pub const BLOCK_BYTES: u64 = 4 << 20;
 pub struct Block {
     /// Opened for reading: whoever gets it can neither write nor map for writing.
     fd: OwnedFd,
+    /// Bytes of it that clients read.
+    read: AtomicU64,
     _reservation: Reservation,
 }
 
@@ -134,6 +138,7 @@ impl Block {
         let fd = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
         let block = Block {
             fd,
+            read: AtomicU64::new(0),
             _reservation: reservation,
         };
         Ok(BlockWriter {
@@ -141,6 +146,19 @@ impl Block {
             fd: writable,
             len: 0,
         })
+    }
+
+    /// Counts bytes that were read of it; how many there were before.
+    pub fn count_read(&self, bytes: u64) -> u64 {
+        self.read.fetch_add(bytes, Ordering::Relaxed)
+    }
+
+    /// Moves it to huge pages; whoever has it mapped sees the same bytes throughout. False if this kernel does it for no block.
+    ///
+    /// # Errors
+    /// If it cannot be done now; the block is then as it was.
+    pub fn to_huge_pages(&self) -> Result<bool> {
+        huge::collapse(self.fd.as_fd())
     }
 }
 

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_a_job_may_have_mapped_is_counted_until_it_returns_it() {
-        let ram = RamTier::new(RamTier::BYTES_MIN).unwrap();
+        let ram = RamTier::new(RamTier::BYTES_MIN, false).unwrap();
         let before = ram.budget().used();
         let sessions = Sessions::default();
         let session = sessions.open(Peer { uid: 1, pid: 1 }, "job".into()).unwrap();

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 
 SHAPE = (224, 224, 3)
 BATCH = 50
@@ -17,7 +18,7 @@ VALUES = "values.bin"
 def element(path: str) -> Any:
     """Random bytes, the same for the same file."""
     seed = int(Path(path).read_text())
-    return np.random.default_rng(seed).integers(0, 256, SHAPE, np.uint8)
+    return default_rng(seed).integers(0, 256, SHAPE, np.uint8)
 
 
 def make_files(folder: Path, count: int) -> None:

@@ -21,6 +21,12 @@ SCRIPT_SECONDS_MAX = 300
 
 KIBI_PER_MEBI = 1024
 
+#: A daemon looks at what waits every half second; by itself it takes a thousandth of a processor.
+QUIET_SECONDS = 1.0
+QUIET_SHARE = 0.02
+#: It moves 2 GiB to huge pages in some 10 seconds.
+QUIET_SECONDS_MAX = 120.0
+
 
 def cache_environment(daemon: PrivateDaemon) -> dict[str, str]:
     """Variables of a job that uses a daemon, and no other."""
@@ -50,6 +56,19 @@ def cpu_seconds(daemon: PrivateDaemon) -> float:
     """
     scheduler_clock = 2
     return time.clock_gettime((~_pid(daemon) << 3) | scheduler_clock)
+
+
+def wait_until_quiet(daemon: PrivateDaemon) -> None:
+    """Until a daemon has done next to nothing for a second: its work in the background is in no figure."""
+    deadline = time.monotonic() + QUIET_SECONDS_MAX
+    before = cpu_seconds(daemon)
+    while time.monotonic() < deadline:
+        time.sleep(QUIET_SECONDS)
+        after = cpu_seconds(daemon)
+        if after - before < QUIET_SHARE * QUIET_SECONDS:
+            return
+        before = after
+    raise RuntimeError(f"the daemon was busy for {QUIET_SECONDS_MAX:g} s")
 
 
 def children_cpu_seconds() -> float:

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from processes import cache_environment
+from processes import cache_environment, wait_until_quiet
 from rows import Row
 
 from prebake._demo_daemon import PrivateDaemon
 from prebake._demo_run import ONE_THREAD
 
-#: Passes before any is measured: the second finds all that the first one mapped, and looks at no file anew.
-PASSES_BEFORE = 2
+#: Passes before any is measured: the second finds all that the first one mapped, and looks at no file anew;
+#: after the eighth the daemon sees to what is read often.
+PASSES_BEFORE = 9
 
 
 class Readers:
@@ -38,7 +39,7 @@ class Readers:
         except BaseException:
             self.stop()
             raise
-        self._number, self._sums = 0, set[int]()
+        self._number, self._sums, self._daemon = 0, set[int](), daemon
 
     def __enter__(self) -> Readers:
         return self
@@ -53,10 +54,11 @@ class Readers:
             process.wait()
 
     def ready(self, *ways: str) -> Readers:
-        """These jobs, after they have read in these ways."""
+        """These jobs, after they have read in these ways, and the daemon has done what it does about that."""
         for way in ways:
             for _ in range(PASSES_BEFORE):
                 self.seconds(way)
+        wait_until_quiet(self._daemon)
         return self
 
     def pairs(self, way: str, other: str, count: int) -> list[float]:

@@ -85,17 +85,23 @@ def _stdlib_roots() -> list[Path]:
 
 class _Installed(NamedTuple):
     owner: Owner
-    info: Path
+    #: The folder of what is known of it.
+    info: str
 
 
 @functools.cache
 def _installed(root: Path) -> list[_Installed]:
     """What is installed in a folder: the names of metadata folders hold distribution and version."""
     found = []
-    for info in sorted(root.glob("*-info")):
-        parts = info.stem.split("-")
-        if info.suffix in (".dist-info", ".egg-info") and len(parts) > 1:
-            found.append(_Installed(Owner(canonical(parts[0]), parts[1]), info))
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return []
+    for name in names:
+        stem, suffix = os.path.splitext(name)
+        parts = stem.split("-")
+        if suffix in (".dist-info", ".egg-info") and len(parts) > 1:
+            found.append(_Installed(Owner(canonical(parts[0]), parts[1]), os.path.join(root, name)))
     return found
 
 
@@ -105,9 +111,9 @@ def canonical(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _listing(info: Path, name: str) -> bytes | None:
+def _listing(info: str, name: str) -> bytes | None:
     try:
-        return (info / name).read_bytes()
+        return Path(info, name).read_bytes()
     except OSError:
         return None
 
@@ -146,8 +152,8 @@ def _by_name(root: Path) -> dict[str, _Installed]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _requirements(info: Path) -> tuple[str, ...]:
-    text = _listing(info, "METADATA" if info.suffix == ".dist-info" else "PKG-INFO") or b""
+def _requirements(info: str) -> tuple[str, ...]:
+    text = _listing(info, "METADATA" if info.endswith(".dist-info") else "PKG-INFO") or b""
     head = text.partition(b"\n\n")[0].decode("utf-8", "replace")
     names = []
     for line in head.splitlines():
@@ -161,7 +167,8 @@ def _requirements(info: Path) -> tuple[str, ...]:
 def _distribution(root: Path, relative: str, top: str) -> Owner | None:
     listed = relative.encode() + b","
     # Most distributions are called like their module: looking there first spares reading all the others.
-    for each in sorted(_installed(root), key=lambda each: each.owner.name != canonical(top)):
+    likely = _by_name(root).get(canonical(top))
+    for each in [*filter(None, [likely]), *(each for each in _installed(root) if each is not likely)]:
         record = _listing(each.info, "RECORD")
         if record is None:
             # Some systems keep no record of files; the list of top-level names is the next best.

@@ -14,6 +14,7 @@ use crate::{
 use bytes::Bytes;
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
 use prost::Message;
+use rustix::{io::Errno, net::RecvFlags};
 use std::{
     io::IoSlice,
     os::fd::{AsFd, BorrowedFd},
@@ -34,6 +35,10 @@ const VERSION: u32 = 1;
 
 /// A client that connects says hello within this time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Requests come in runs: after one the next is looked for this long before the thread sleeps, since waking it takes twice as
+/// long as most answers do. Other tasks get their turn meanwhile.
+const POLL: Duration = Duration::from_micros(50);
 
 /// Waits this long before accepting again when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -131,7 +136,7 @@ async fn converse(
     session: &Arc<Session>,
     buffer: &mut [u8],
 ) -> Result<()> {
-    while let Some(ask) = receive(socket, buffer).await? {
+    while let Some(ask) = next(cache, socket, buffer).await? {
         let reply = match ask {
             Ask::Plan(graph) => plan(cache, session, graph).await,
             ask => {
@@ -232,12 +237,31 @@ async fn death(pid: u32) {
     let _ = pidfd.readable().await;
 }
 
+/// What is asked next, by a client whose last question was answered just now.
+async fn next(cache: &Cache, socket: &UnixSeqpacket, buffer: &mut [u8]) -> Result<Option<Ask>> {
+    let until = cache.clock.monotonic() + POLL;
+    while cache.clock.monotonic() < until {
+        match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((received, _)) => return decode(&buffer[..received]),
+            Err(Errno::AGAIN) => tokio::task::yield_now().await,
+            // The same comes of waiting.
+            Err(_) => break,
+        }
+    }
+    receive(socket, buffer).await
+}
+
 async fn receive(socket: &UnixSeqpacket, buffer: &mut [u8]) -> Result<Option<Ask>> {
-    let len = socket.recv(buffer).await.map_err(|e| Error::io("receiving", e))?;
-    if len == 0 {
+    let received = socket.recv(buffer).await.map_err(|e| Error::io("receiving", e))?;
+    decode(&buffer[..received])
+}
+
+/// None at the end of the connection.
+fn decode(packet: &[u8]) -> Result<Option<Ask>> {
+    if packet.is_empty() {
         return Ok(None);
     }
-    let request = v1::DataRequest::decode(&buffer[..len]);
+    let request = v1::DataRequest::decode(packet);
     let request = request.map_err(|_| bad_request("not a DataRequest"))?;
     request
         .kind

@@ -180,7 +180,10 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
         .map_err(|e| Error::new(Kind::Invalid, "metrics", e.to_string()))?;
     let blocks_max = descriptors - descriptors / DESCRIPTORS_RESERVE;
     let ram_bytes = config.ram_bytes.min(blocks_max.saturating_mul(BLOCK_BYTES));
-    let ram = Arc::new(RamTier::new(ram_bytes.max(RamTier::BYTES_MIN))?);
+    let ram = Arc::new(RamTier::new(
+        ram_bytes.max(RamTier::BYTES_MIN),
+        config.huge_pages,
+    )?);
     let on_evict = {
         let (metrics, index) = (Arc::clone(&metrics), Arc::clone(&index));
         move |evicted: &crate::tier::ssd::Evicted| {
@@ -252,6 +255,7 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
             let _ = stopping.send(true);
         }
         cache.index_space.measured(cache.index.bytes_on_disk());
+        cache.ram.start_huge_pages();
         let counters = cache.metrics.records();
         // An idle daemon writes nothing.
         let changed = (counters != kept).then(|| counters.clone());

@@ -11,6 +11,7 @@ use crate::{
     error::Result,
     memory::{BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, Staging},
     segment::{BlockId, SegmentId},
+    tier::huge::HugePages,
 };
 use moka::{notification::RemovalCause, sync::Cache};
 use std::sync::{
@@ -42,17 +43,18 @@ pub struct RamTier {
     buffers: BufferPool,
     doorbell: Arc<Doorbell>,
     evictions: Arc<AtomicU64>,
+    huge: Arc<HugePages>,
 }
 
 impl RamTier {
     /// Least budget that can work at all.
     pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 3) * BLOCK_BYTES;
 
-    /// A tier of at most `bytes_max`.
+    /// A tier of at most `bytes_max`; whether what is read often goes to huge pages.
     ///
     /// # Errors
     /// If the system has no shared memory.
-    pub fn new(bytes_max: u64) -> Result<Self> {
+    pub fn new(bytes_max: u64, huge_pages: bool) -> Result<Self> {
         let doorbell = Arc::new(Doorbell::create()?);
         let evictions = Arc::new(AtomicU64::new(0));
         let rows_max = bytes_max / ROWS_SHARE;
@@ -77,6 +79,7 @@ impl RamTier {
             rows: Budget::new(rows_max, "rows-full"),
             doorbell,
             evictions,
+            huge: Arc::new(HugePages::new(huge_pages)),
         })
     }
 
@@ -141,9 +144,16 @@ impl RamTier {
         self.doorbell.ring();
     }
 
-    /// Counts reads that clients made through their own maps.
-    pub fn touch(&self, id: BlockId) {
-        let _ = self.blocks.get(&id);
+    /// Counts bytes that clients read through their own maps.
+    pub fn touch(&self, id: BlockId, bytes: u64) {
+        if let Some(block) = self.blocks.get(&id) {
+            self.huge.read(&block, bytes);
+        }
+    }
+
+    /// Gives huge pages to the blocks that were read most, in the background.
+    pub fn start_huge_pages(&self) {
+        self.huge.start();
     }
 
     /// Rung at each eviction.

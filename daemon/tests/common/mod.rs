@@ -47,7 +47,7 @@ pub struct Tiers {
 }
 
 pub fn tiers(folder: &Path, ram_bytes: u64, ssd_bytes: u64) -> Tiers {
-    let ram = Arc::new(RamTier::new(ram_bytes).unwrap());
+    let ram = Arc::new(RamTier::new(ram_bytes, false).unwrap());
     let clock = Arc::new(TestClock::default());
     let evicted = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&evicted);
