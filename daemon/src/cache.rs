@@ -161,12 +161,10 @@ impl Cache {
     ///
     /// # Errors
     /// `gone` if the segment was evicted or is another's; `ram-full`.
-    pub fn block(&self, session: &Session, id: BlockId) -> Result<(Arc<Block>, From)> {
+    pub fn block(&self, domain: &Domain, id: BlockId) -> Result<(Arc<Block>, From)> {
         let gone = || Error::new(Kind::NotFound, "gone", "the block is gone: acquire again");
         let segment = self.ssd.get(id.segment).ok_or_else(gone)?;
-        self.catalog
-            .get(segment.collection, &domain(session))
-            .map_err(|_| gone())?;
+        self.catalog.get(segment.collection, domain).map_err(|_| gone())?;
         let block = segment.block(id.index, &self.ram);
         match &block {
             Ok((_, From::Ssd)) => self

@@ -1,4 +1,4 @@
-//! How elements become durable: out of staging into the open segment, behind that onto the SSD, and what
+//! How elements become durable: out of a client's memory into the open segment, behind that onto the SSD, and what
 //! happens to a segment that cannot be written.
 
 use crate::{
@@ -46,12 +46,34 @@ pub struct Element {
     pub token: Token,
     /// How its bytes make up the value.
     pub layout: String,
-    /// Where it lies in staging memory.
-    pub staging_offset: u64,
+    /// Where it lies in what it is copied from.
+    pub offset: u64,
     /// Bytes.
     pub len: u64,
     /// What it cost.
     pub cost: Cost,
+}
+
+/// What elements are copied from.
+pub trait Source {
+    /// Bytes of it.
+    fn bytes(&self) -> u64;
+
+    /// Copies bytes out.
+    ///
+    /// # Errors
+    /// If the range is not inside.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+}
+
+impl Source for Staging {
+    fn bytes(&self) -> u64 {
+        Self::bytes(self)
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        Self::read(self, offset, into)
+    }
 }
 
 /// What came of one element of a commit.
@@ -63,19 +85,19 @@ pub enum Committed {
 }
 
 impl Cache {
-    /// Copies elements out of staging into the collection's open segment and publishes them.
+    /// Copies elements out of a client's memory into the collection's open segment and publishes them.
     /// Blocking.
     pub fn commit(
         self: &Arc<Self>,
         session: &Session,
         collection: &Arc<Collection>,
-        staging: &Staging,
+        source: &dyn Source,
         elements: Vec<Element>,
     ) -> Vec<Committed> {
         let mut open = collection.open.lock();
         let committed = elements
             .into_iter()
-            .map(|element| self.commit_one(session, collection, staging, &mut open, element))
+            .map(|element| self.commit_one(session, collection, source, &mut open, element))
             .collect();
         let full = open.as_ref().is_some_and(|o| {
             let held = o.segment().summary();
@@ -112,7 +134,7 @@ impl Cache {
         &self,
         session: &Session,
         collection: &Collection,
-        staging: &Staging,
+        source: &dyn Source,
         open: &mut Option<OpenSegment>,
         element: Element,
     ) -> Committed {
@@ -120,7 +142,7 @@ impl Cache {
             item,
             token,
             layout,
-            staging_offset,
+            offset,
             len,
             cost,
         } = element;
@@ -128,8 +150,8 @@ impl Cache {
             collection.release(&[item.fingerprint], session.id);
             return self.refused("quarantined");
         }
-        let end = staging_offset.checked_add(len);
-        if len > ELEMENT_BYTES_MAX || end.is_none_or(|end| end > staging.bytes()) {
+        let end = offset.checked_add(len);
+        if len > ELEMENT_BYTES_MAX || end.is_none_or(|end| end > source.bytes()) {
             collection.release(&[item.fingerprint], session.id);
             return self.refused("too-large");
         }
@@ -149,7 +171,7 @@ impl Cache {
                 ));
             }
             open.touched = self.clock.monotonic();
-            let mut copy = |at: u64, into: &mut [u8]| staging.read(staging_offset + at, into);
+            let mut copy = |at: u64, into: &mut [u8]| source.read(offset + at, into);
             match open.append(&row, &self.ram, &mut copy) {
                 Err(full) if full.code() == "ram-full" => {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.

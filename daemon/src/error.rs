@@ -17,6 +17,8 @@ pub enum Kind {
     Io,
     /// Stored bytes do not match their digest or their format.
     Corrupt,
+    /// A part of a protocol that the daemon does not have.
+    Unsupported,
 }
 
 /// An error with a stable code, a message that says what to do, and its cause.
@@ -98,6 +100,7 @@ impl From<Error> for tonic::Status {
             Kind::Exhausted => tonic::Code::ResourceExhausted,
             Kind::Io => tonic::Code::Unavailable,
             Kind::Corrupt => tonic::Code::DataLoss,
+            Kind::Unsupported => tonic::Code::Unimplemented,
         };
         Self::new(code, e.to_string())
     }

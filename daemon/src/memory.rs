@@ -232,6 +232,16 @@ impl Drop for Buffer<'_> {
     }
 }
 
+impl Block {
+    /// Copies bytes out. Only where an element lies: what is behind may be written just now.
+    ///
+    /// # Errors
+    /// If the range is not inside.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        read_all(&self.fd, offset, into)
+    }
+}
+
 impl AsFd for Block {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -64,7 +64,7 @@ fn fill(cache: &Arc<Cache>, session: &Session, n: u64) {
             panic!("{answer:?}")
         };
         let element = element(item, token);
-        let committed = cache.commit(session, &collection, &staging, vec![element]);
+        let committed = cache.commit(session, &collection, &*staging, vec![element]);
         assert!(matches!(committed[0], Committed::At(_)));
     }
 }
@@ -78,7 +78,7 @@ fn element(item: &Item, token: Token) -> Element {
         item: item.clone(),
         token,
         layout: "{}".into(),
-        staging_offset: 0,
+        offset: 0,
         len: 1 << 20,
         cost,
     }
@@ -259,10 +259,10 @@ async fn a_commit_under_a_lost_lease_is_refused() {
         panic!()
     };
     let staging = first.stage(1 << 20, &cache.ram).unwrap();
-    let late = cache.commit(&first, &collection, &staging, vec![element(&item(1), token)]);
+    let late = cache.commit(&first, &collection, &*staging, vec![element(&item(1), token)]);
     assert!(matches!(late[0], Committed::Refused("stale-lease")));
     let staging = second.stage(1 << 20, &cache.ram).unwrap();
-    let good = cache.commit(&second, &collection, &staging, vec![element(&item(1), takeover)]);
+    let good = cache.commit(&second, &collection, &*staging, vec![element(&item(1), takeover)]);
     assert!(matches!(good[0], Committed::At(_)));
 }
 

@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc as ipc;
 use arrow_schema::{DataType, Field, Schema};
 use flatbuffers::FlatBufferBuilder;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// Where the value buffer begins. Room for the schema and record batch messages, on a page.
 pub const VALUES_AT: u64 = 8192;
@@ -33,10 +33,20 @@ pub struct Encoded {
     pub tail: Vec<u8>,
 }
 
+/// NumPy's most dimensions. The schema has to fit before the values: with shapes of any length a single layout would
+/// have the whole segment given up.
+const DIMENSIONS_MAX: usize = 64;
+
 /// How the value buffer is described to Arrow.
-enum Values {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Values {
     /// Every element is a C-ordered array of this type and shape.
-    Tensor { item: DataType, shape: Vec<i64> },
+    Tensor {
+        /// Type of the array's items.
+        item: DataType,
+        /// Their numbers.
+        shape: Vec<i64>,
+    },
     /// Anything else.
     Binary,
 }
@@ -46,8 +56,8 @@ enum Values {
 /// # Errors
 /// If the schema does not fit the head: then the layouts are absurd and the segment is given up.
 pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> Result<Encoded> {
-    let values = Values::of(table);
-    let index = index_columns(table);
+    let values = Values::of(table, table.len());
+    let index = index_columns(table, 0..table.len());
     let schema = schema(&values);
 
     let mut nodes = Vec::new();
@@ -122,15 +132,43 @@ impl Tail {
 }
 
 impl Values {
-    fn of(table: &Table) -> Self {
-        let one = match table.layouts() {
-            [layout] => tensor(layout),
-            _ => None,
-        };
-        one.map_or(Self::Binary, |(item, shape)| Self::Tensor { item, shape })
+    /// Of the first `rows` of a table.
+    pub fn of(table: &Table, rows: usize) -> Self {
+        if rows == 0 {
+            return Self::Binary;
+        }
+        let layout = table.layout(0);
+        let values = Self::of_layout(layout);
+        // What a layout says is the client's word: elements of other lengths would be taken for parts of each other.
+        let is_alike = |row| Arc::ptr_eq(table.layout(row), layout) && values.holds(table.element_len(row));
+        match (0..rows).all(is_alike) {
+            true => values,
+            false => Self::Binary,
+        }
     }
 
-    fn field(&self) -> Field {
+    /// Of elements of one layout.
+    pub fn of_layout(layout: &str) -> Self {
+        tensor(layout).map_or(Self::Binary, |(item, shape)| Self::Tensor { item, shape })
+    }
+
+    /// Whether an element may have so many bytes.
+    pub fn holds(&self, len: u64) -> bool {
+        self.element_len().is_none_or(|own| own == len)
+    }
+
+    /// Bytes of an element, if all have as many.
+    pub fn element_len(&self) -> Option<u64> {
+        let Self::Tensor { item, shape } = self else {
+            return None;
+        };
+        let width = item.primitive_width()? as u64;
+        // `tensor` refuses shapes beyond i32.
+        Some(shape.iter().product::<i64>().unsigned_abs() * width)
+    }
+
+    /// The column of the values.
+    pub fn field(&self) -> Field {
         let Self::Tensor { item, shape } = self else {
             return Field::new("value", DataType::LargeBinary, false);
         };
@@ -175,6 +213,21 @@ impl Values {
     }
 }
 
+/// Types of items that NumPy and Arrow have alike.
+pub const ITEMS: [(&str, DataType); 11] = [
+    ("|u1", DataType::UInt8),
+    ("|i1", DataType::Int8),
+    ("<u2", DataType::UInt16),
+    ("<i2", DataType::Int16),
+    ("<u4", DataType::UInt32),
+    ("<i4", DataType::Int32),
+    ("<u8", DataType::UInt64),
+    ("<i8", DataType::Int64),
+    ("<f2", DataType::Float16),
+    ("<f4", DataType::Float32),
+    ("<f8", DataType::Float64),
+];
+
 /// Arrow's type and shape of a layout that is a lone C-ordered array.
 fn tensor(layout: &str) -> Option<(DataType, Vec<i64>)> {
     #[derive(serde::Deserialize)]
@@ -188,26 +241,16 @@ fn tensor(layout: &str) -> Option<(DataType, Vec<i64>)> {
         _fixed: bool,
     }
     let lone: Lone = serde_json::from_str(layout).ok()?;
-    let item = match lone.dtype.as_str() {
-        "|u1" => DataType::UInt8,
-        "|i1" => DataType::Int8,
-        "<u2" => DataType::UInt16,
-        "<i2" => DataType::Int16,
-        "<u4" => DataType::UInt32,
-        "<i4" => DataType::Int32,
-        "<u8" => DataType::UInt64,
-        "<i8" => DataType::Int64,
-        "<f2" => DataType::Float16,
-        "<f4" => DataType::Float32,
-        "<f8" => DataType::Float64,
-        _ => return None,
-    };
+    let (_, item) = ITEMS.iter().find(|(dtype, _)| *dtype == lone.dtype)?;
     let size = lone.shape.iter().try_fold(1i64, |n, d| n.checked_mul(*d))?;
-    let fits = (1..=i64::from(i32::MAX)).contains(&size);
-    (lone.kind == "ndarray" && !lone.shape.is_empty() && fits).then_some((item, lone.shape))
+    let fits = (1..=i64::from(i32::MAX)).contains(&size)
+        && lone.shape.len() <= DIMENSIONS_MAX
+        && lone.shape.iter().all(|d| *d > 0);
+    (lone.kind == "ndarray" && !lone.shape.is_empty() && fits).then(|| (item.clone(), lone.shape))
 }
 
-fn schema(values: &Values) -> Schema {
+/// The columns of a segment whose values have this form.
+pub fn schema(values: &Values) -> Schema {
     Schema::new(vec![
         values.field(),
         Field::new("input", DataType::FixedSizeBinary(32), false),
@@ -219,9 +262,9 @@ fn schema(values: &Values) -> Schema {
 }
 
 /// The columns beside the values, in the schema's order.
-fn index_columns(table: &Table) -> Vec<ArrayRef> {
-    let rows = || 0..table.len();
-    let mut inputs = FixedSizeBinaryBuilder::with_capacity(table.len(), 32);
+pub fn index_columns(table: &Table, rows: Range<usize>) -> Vec<ArrayRef> {
+    let rows = || rows.clone();
+    let mut inputs = FixedSizeBinaryBuilder::with_capacity(rows().len(), 32);
     for row in rows() {
         // Each value is 32 bytes, as the builder was told.
         let _ = inputs.append_value(table.fingerprint(row).0);

@@ -1,6 +1,7 @@
 //! Segments: one self-describing Arrow file of one collection's elements, in the order they
 //! arrived. The unit of storage and eviction.
 
+mod columns;
 pub mod description;
 mod digest;
 mod format;
@@ -9,7 +10,9 @@ mod read;
 mod table;
 mod writer;
 
+pub use columns::Columns;
 pub use digest::BlockDigest;
+pub use format::{Values, schema};
 pub use id::{BlockId, SegmentId};
 pub use read::{Footer, footer};
 pub use table::{Cost, Table};
@@ -179,11 +182,23 @@ impl Segment {
         Ok(())
     }
 
-    /// Shows the rows, if they were read.
-    pub fn with_rows(&self, visit: impl FnOnce(&Table)) {
+    /// Shows the rows, if they were read; what was seen there.
+    pub fn with_rows<T>(&self, visit: impl FnOnce(&Table) -> T) -> Option<T> {
+        self.table.read().as_ref().map(visit)
+    }
+
+    /// What is published of it by now, and the form of those values. Rows that were not read yet are left where they
+    /// are. Blocking.
+    ///
+    /// # Errors
+    /// `corrupt`, or as the file system says.
+    pub fn published(&self) -> Result<(Summary, Values)> {
         if let Some(table) = self.table.read().as_ref() {
-            visit(table);
+            let values = Values::of(table, table.len());
+            return Ok((self.summary(), values));
         }
+        let file = self.vfs.open(&self.path)?;
+        Ok((self.summary(), columns::form(&*file)?))
     }
 
     /// A block, from RAM or else read from SSD and checked. Blocking.

@@ -98,11 +98,6 @@ impl Table {
         self.costs[row]
     }
 
-    /// Distinct layouts.
-    pub fn layouts(&self) -> &[Arc<str>] {
-        &self.layouts
-    }
-
     /// CPU time of all rows.
     pub fn cpu_ns(&self) -> u64 {
         self.costs.iter().map(|c| c.cpu_ns).sum()

@@ -100,7 +100,8 @@ impl v1::cache_server::Cache for Service {
             .map(element)
             .collect::<Result<_>>()?;
         let cache = Arc::clone(&self.0);
-        let committed = task::blocking(move || cache.commit(&session, &collection, &staging, elements)).await;
+        let committed =
+            task::blocking(move || cache.commit(&session, &collection, &*staging, elements)).await;
         let committed = committed.map_err(|_| Error::corrupt("a commit failed"))?;
         let committed = committed.into_iter().map(|c| match c {
             // The committer knows its own layouts.
@@ -216,7 +217,7 @@ fn element(e: v1::Element) -> Result<Element> {
         },
         token: Token(e.token),
         layout: e.layout,
-        staging_offset: e.staging_offset,
+        offset: e.staging_offset,
         len: e.len,
         cost: Cost {
             cpu_ns: e.cpu_ns,

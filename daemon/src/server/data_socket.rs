@@ -4,7 +4,7 @@
 
 use super::planning;
 use crate::{
-    cache::Cache,
+    cache::{Cache, domain},
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block, watch},
     segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
@@ -201,11 +201,12 @@ fn map_blocks(cache: &Cache, session: &Session, map: &v1::MapBlocks) -> Result<R
     if map.blocks.len() > BLOCKS_MAX {
         return Err(bad_request(&format!("at most {BLOCKS_MAX} blocks a request")));
     }
+    let domain = domain(session);
     let mut memory: Vec<Arc<dyn Memory>> = Vec::new();
     let mut mapped = v1::MappedBlocks::default();
     for index in &map.blocks {
         let id = block_id(map.segment, *index);
-        let found: Option<(Arc<Block>, From)> = cache.block(session, id).ok();
+        let found: Option<(Arc<Block>, From)> = cache.block(&domain, id).ok();
         mapped.blocks.push(found.is_some());
         mapped.from_ssd.push(matches!(found, Some((_, From::Ssd))));
         if let Some((block, _)) = found {

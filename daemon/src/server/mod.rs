@@ -1,8 +1,10 @@
 //! The daemon as a process: its folder, its sockets, its clockwork, its end.
 
+mod authority;
 mod cache_service;
 mod control_service;
 mod data_socket;
+mod flight;
 mod http;
 mod identity;
 mod planning;
@@ -40,6 +42,7 @@ use std::{
     time::Duration,
 };
 use tokio::{net::UnixListener, sync::watch};
+use tokio_stream::StreamExt;
 
 /// How often idle segments, counters and the idle exit are looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -120,11 +123,13 @@ impl Server {
         });
         let mut until = stopped.clone();
         let incoming = tokio_stream::wrappers::UnixListenerStream::new(listener);
+        let incoming = incoming.map(|stream| stream.map(authority::Named::new));
         let served = tonic::transport::Server::builder()
             .max_concurrent_streams(STREAMS_MAX)
             .layer(tonic::service::InterceptorLayer::new(identity::require_peer))
             .add_service(CacheServer::new(cache_service::Service(Arc::clone(&cache))))
             .add_service(ControlServer::new(control_service::Service(Arc::clone(&cache))))
+            .add_service(flight::service(Arc::clone(&cache)))
             .serve_with_incoming(incoming);
         let result = tokio::select! {
             result = served => result.map_err(|e| Error::new(Kind::Io, "io", format!("serving: {e}"))),

@@ -183,7 +183,11 @@ impl RamTier {
         self.evictions.swap(0, Ordering::Relaxed)
     }
 
-    fn reserve(&self, bytes: u64) -> Result<Reservation> {
+    /// Memory of the daemon's own, for what is on its way through it.
+    ///
+    /// # Errors
+    /// `ram-full`.
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
         self.budget.reserve(bytes).or_else(|_| {
             // What moka has evicted but not yet dropped may be all that is missing.
             self.blocks.run_pending_tasks();

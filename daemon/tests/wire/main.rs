@@ -3,6 +3,7 @@
 
 mod client;
 mod explain;
+mod flight;
 mod quarantine;
 
 use client::{Daemon, channel, graph};
@@ -243,7 +244,7 @@ fn peer() -> Peer {
 }
 
 /// Connects from a thread that has given up its user for another.
-fn connect_as_stranger(socket: PathBuf) -> io::Result<UnixStream> {
+pub(crate) fn connect_as_stranger(socket: PathBuf) -> io::Result<UnixStream> {
     let thread = std::thread::spawn(move || {
         let stranger = rustix::process::Uid::from_raw(STRANGER);
         rustix::thread::set_thread_res_uid(stranger, stranger, stranger)?;
