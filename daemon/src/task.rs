@@ -25,3 +25,9 @@ where
 {
     tokio::task::spawn_blocking(work).await
 }
+
+/// The same, for work that nobody waits for.
+#[expect(clippy::disallowed_methods, reason = "this is the seam")]
+pub fn detached(work: impl FnOnce() + Send + 'static) {
+    drop(tokio::task::spawn_blocking(work));
+}
