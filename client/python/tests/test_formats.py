@@ -81,7 +81,7 @@ def test_the_footer_says_whose_and_what_it_is(jobs: Jobs, images: list[str]) -> 
     assert said["prebake.writer"].startswith("prebaked ")
     summary = json.loads(said["prebake.summary"])
     assert summary["rows"] == len(images) and summary["value_len"] == len(images) * 32 * 32 * 3
-    # Digests: of the subgraph, of the rows, of each 16 KiB of values; and the canonical graph behind the first.
+    # Digests: of the subgraph, of the rows, of each 16 KiB of values; and the first one's graph.
     chunks = -(-summary["value_len"] // 16384)
     for key, size in (("subgraph", 32), ("rows", 32), ("chunks", 8 * chunks)):
         assert len(bytes.fromhex(said[f"prebake.{key}"])) == size
