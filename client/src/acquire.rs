@@ -1,5 +1,6 @@
 //! Getting hold of elements: located, leased to this job, or waited for.
 
+use crate::blocks::Which;
 use crate::channel::DEADLINE;
 use crate::error::{Code, Error, Result};
 use crate::items::{Found, Inner, Items, Lease, State};
@@ -156,16 +157,11 @@ impl Inner {
             let both = (located(&search.wanted, &state), located(window, &state));
             (both.0, both.1, state.access)
         };
-        // Wanted ones first, in case memory runs out.
-        let from_ssd = self
-            .session
-            .map(access, wanted.iter().map(|(_, location)| location))?
-            + self
-                .session
-                .map(access, ahead.iter().map(|(_, location)| location))?;
-        self.state.lock().tally.stats.bytes_ssd += from_ssd;
+        let all = wanted.iter().chain(&ahead).map(|(_, location)| location);
+        // What is on SSD is read when it is its turn.
+        let mapping = self.session.map(access, all, Which::Resident)?;
         for (i, location) in wanted {
-            if self.session.reaches(access, &location) {
+            if !self.session.is_gone(&mapping, &location) {
                 continue;
             }
             self.state.lock().found[i] = None;

@@ -6,11 +6,11 @@ use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::raw::{Held, Lent, Readable, Region, SharedMemory, Watch};
 use parking_lot::Mutex;
 use prebake_proto::v1::{BlockId, MapBlocks, Return, data_request, data_response};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Evicted blocks looked at in one go. A job that holds on to all its arrays has many that are not idle; looking at them
 /// all before each batch would cost more than the batch.
@@ -32,6 +32,8 @@ pub(crate) struct Blocks {
     doorbell: SharedMemory,
     heard: AtomicU64,
     mapped: Mutex<Mapped>,
+    /// Set for good once an element was not in RAM.
+    reads: AtomicBool,
 }
 
 #[derive(Default)]
@@ -40,6 +42,26 @@ struct Mapped {
     reading: HashMap<u64, Arc<Readable>>,
     /// Evicted by the daemon and still mapped here.
     evicted: VecDeque<BlockId>,
+    /// Blocks that were not in RAM when last asked for: they are read (see [`crate::stream`]), and not asked for again.
+    on_ssd: HashSet<(u64, usize)>,
+}
+
+/// What became of blocks that were to be mapped.
+#[derive(Default)]
+pub(crate) struct Mapping {
+    /// Bytes read from SSD for it.
+    pub(crate) from_ssd: u64,
+    gone: HashSet<(u64, usize)>,
+    on_ssd: HashSet<(u64, usize)>,
+}
+
+/// Which blocks are to be mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those that are in RAM.
+    Resident,
+    /// All, which brings them there.
+    All,
 }
 
 /// Blocks of one segment that are mapped, of either kind.
@@ -79,6 +101,7 @@ impl Blocks {
             heard: AtomicU64::new(doorbell.counter()),
             doorbell,
             mapped: Mutex::default(),
+            reads: AtomicBool::new(false),
         }
     }
 
@@ -108,33 +131,66 @@ impl Blocks {
         some.map(hold).collect()
     }
 
-    /// Maps the blocks of these elements, except those that are gone; how many bytes were read from SSD for it.
+    /// Maps the blocks of these elements, as far as they are there.
     pub(crate) fn map<'a>(
         &self,
         access: Access,
         data: &Mutex<DataSocket>,
         locations: impl Iterator<Item = &'a Location>,
-    ) -> Result<u64> {
-        let mut mapped = self.mapped.lock();
+        which: Which,
+    ) -> Result<Mapping> {
+        let Mapped {
+            private,
+            reading,
+            on_ssd,
+            ..
+        } = &mut *self.mapped.lock();
         let blocks = SEGMENT_BYTES_MAX / self.block_bytes;
-        match access {
-            Access::Private => self.map_into(&mut mapped.private, data, locations, || {
+        let fetch = |segment, wanted: &[usize]| {
+            let unknown = |block: &&usize| which == Which::All || !on_ssd.contains(&(segment, **block));
+            let wanted: Vec<usize> = wanted.iter().filter(unknown).copied().collect();
+            fetch(data, segment, &wanted, which)
+        };
+        let mapping = match access {
+            Access::Private => self.map_into(private, fetch, locations, || {
                 Region::reserve(self.block_bytes, blocks, self.watch.clone())
             }),
-            Access::Reading => self.map_into(&mut mapped.reading, data, locations, || {
+            Access::Reading => self.map_into(reading, fetch, locations, || {
                 Readable::reserve(self.block_bytes, blocks)
             }),
+        }?;
+        if !mapping.on_ssd.is_empty() {
+            self.reads.store(true, Ordering::Relaxed);
         }
+        on_ssd.extend(&mapping.on_ssd);
+        Ok(mapping)
+    }
+
+    /// Whether elements were found that are not in RAM.
+    pub(crate) fn must_read(&self) -> bool {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Whether a block of the element was not in RAM when last asked for.
+    pub(crate) fn is_on_ssd(&self, location: &Location) -> bool {
+        let mapped = self.mapped.lock();
+        let mut blocks = location.blocks(self.block_bytes);
+        !mapped.on_ssd.is_empty() && blocks.any(|block| mapped.on_ssd.contains(&(location.segment, block)))
+    }
+
+    /// Blocks that were not in RAM may be there now.
+    pub(crate) fn ask_again(&self) {
+        self.mapped.lock().on_ssd.clear();
     }
 
     fn map_into<'a, R: Maps>(
         &self,
         regions: &mut HashMap<u64, Arc<R>>,
-        data: &Mutex<DataSocket>,
+        fetch: impl Fn(u64, &[usize]) -> Result<Fetched>,
         locations: impl Iterator<Item = &'a Location>,
         reserve: impl Fn() -> Result<R>,
-    ) -> Result<u64> {
-        let mut from_ssd = 0;
+    ) -> Result<Mapping> {
+        let mut mapping = Mapping::default();
         let mut missing: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
         for location in locations.filter(|location| !covers(regions, location)) {
             let blocks = location.blocks(self.block_bytes);
@@ -149,15 +205,22 @@ impl Blocks {
                 .into_iter()
                 .filter(|b| !region.covers(&(b * self.block_bytes..(b + 1) * self.block_bytes)))
                 .collect();
-            for fetched in fetch(data, segment, &wanted)? {
-                region.map(fetched.block, fetched.fd)?;
-                from_ssd += u64::from(fetched.from_ssd) * self.block_bytes as u64;
+            let fetched = fetch(segment, &wanted)?;
+            for (block, fd) in fetched.there {
+                region.map(block, fd)?;
             }
+            mapping.from_ssd += fetched.from_ssd * self.block_bytes as u64;
+            mapping
+                .gone
+                .extend(fetched.gone.into_iter().map(|block| (segment, block)));
+            mapping
+                .on_ssd
+                .extend(fetched.on_ssd.into_iter().map(|block| (segment, block)));
             if !region.is_empty() {
                 regions.insert(segment, region);
             }
         }
-        Ok(from_ssd)
+        Ok(mapping)
     }
 
     /// Looks at the doorbell. If the daemon evicted blocks, unmaps those that no view holds and returns them, so that
@@ -176,6 +239,12 @@ impl Blocks {
             }
             mapped.evicted = give_back(data, idle)?;
         }
+    }
+
+    /// Whether an element cannot be had any more: its segment was evicted.
+    pub(crate) fn is_gone(&self, mapping: &Mapping, location: &Location) -> bool {
+        let mut blocks = location.blocks(self.block_bytes);
+        blocks.any(|block| mapping.gone.contains(&(location.segment, block)))
     }
 
     /// Numbers of the blocks that an element touches.
@@ -233,33 +302,42 @@ fn give_back(data: &Mutex<DataSocket>, blocks: Vec<BlockId>) -> Result<VecDeque<
     }
 }
 
+#[derive(Default)]
 struct Fetched {
-    block: usize,
-    fd: OwnedFd,
-    from_ssd: bool,
+    there: Vec<(usize, OwnedFd)>,
+    on_ssd: Vec<usize>,
+    gone: Vec<usize>,
+    /// Blocks that were read from SSD for it.
+    from_ssd: u64,
 }
 
-/// Those of the blocks that are still there.
-fn fetch(data: &Mutex<DataSocket>, segment: u64, blocks: &[usize]) -> Result<Vec<Fetched>> {
-    let mut found = Vec::new();
+/// Blocks of a segment.
+fn fetch(data: &Mutex<DataSocket>, segment: u64, blocks: &[usize], which: Which) -> Result<Fetched> {
+    let mut found = Fetched::default();
     for wanted in blocks.chunks(BLOCKS_MAX) {
         let request = data_request::Kind::Map(MapBlocks {
             segment,
             blocks: wanted.iter().map(|b| *b as u32).collect(),
+            resident: which == Which::Resident,
         });
         let (answer, fds) = data.lock().exchange(request)?;
         let data_response::Kind::Mapped(mapped) = answer else {
             return Err(Error::protocol("not an answer to MapBlocks"));
         };
-        let answers = mapped.blocks.iter().zip(&mapped.from_ssd);
-        let there = wanted.iter().zip(answers).filter(|(_, (there, _))| **there);
-        let there: Vec<_> = there.map(|(block, (_, from_ssd))| (*block, *from_ssd)).collect();
-        let complete = [mapped.blocks.len(), mapped.from_ssd.len()] == [wanted.len(); 2];
-        if !complete || there.len() != fds.len() {
+        let counts = [mapped.blocks.len(), mapped.from_ssd.len(), mapped.on_ssd.len()];
+        let there = mapped.blocks.iter().filter(|there| **there).count();
+        if counts != [wanted.len(); 3] || there != fds.len() {
             return Err(Error::protocol("blocks and descriptors do not match"));
         }
-        let fetched = there.into_iter().zip(fds);
-        found.extend(fetched.map(|((block, from_ssd), fd)| Fetched { block, fd, from_ssd }));
+        found.from_ssd += mapped.from_ssd.iter().filter(|read| **read).count() as u64;
+        let mut fds = fds.into_iter();
+        for ((block, there), on_ssd) in wanted.iter().zip(&mapped.blocks).zip(&mapped.on_ssd) {
+            match there.then(|| fds.next()).flatten() {
+                Some(fd) => found.there.push((*block, fd)),
+                None if *on_ssd => found.on_ssd.push(*block),
+                None => found.gone.push(*block),
+            }
+        }
     }
     Ok(found)
 }

@@ -3,6 +3,7 @@
 use crate::blocks::Access;
 use crate::collection::resolve;
 use crate::error::{Code, Error, Result};
+use crate::expected::Expected;
 use crate::inputs::{Inputs, Stamp};
 use crate::location::{Location, Span};
 use crate::report::{self, Outcome, Stats, Tally};
@@ -54,6 +55,7 @@ pub(crate) struct State {
     pub(crate) tally: Tally,
     /// What the last read wanted elements mapped for, and so probably the next.
     pub(crate) access: Access,
+    pub(crate) expected: Expected,
 }
 
 /// Where an item's element lies.
@@ -114,6 +116,7 @@ impl Items {
                 swept: false,
                 tally: Tally::default(),
                 access: Access::Private,
+                expected: Expected::default(),
             }),
         });
         inner.session.adopt(&inner);
@@ -151,12 +154,11 @@ impl Items {
         };
         let view = inner.session.view(&found.location);
         let Some(view) = view.ok().flatten() else {
-            inner.forget_unreadable(&mut state, i);
+            state.found[i] = None;
             return Ok(None);
         };
         let layout = Arc::clone(&state.layouts[found.layout]);
-        inner.count(&mut state, i);
-        inner.tell(state, true);
+        inner.served(state, &[i]);
         Ok(Some((view, layout)))
     }
 
@@ -184,7 +186,7 @@ impl Items {
         };
         let Some(bytes) = bytes else {
             for &i in indices {
-                inner.forget_unreadable(&mut state, i);
+                state.found[i] = None;
             }
             return Ok(None);
         };
@@ -196,8 +198,21 @@ impl Items {
         }))
     }
 
+    /// Says in which order items will be read from now on, as far as that is known: what of it is not in memory is then read
+    /// ahead, in that order.
+    pub fn expect(&self, order: Vec<usize>) {
+        if self.0.session.is_here() {
+            let mut state = self.0.state.lock();
+            if state.expected.set(order) {
+                self.0.session.expect_anew();
+            }
+            self.0.tell_ahead(&mut state);
+        }
+    }
+
     /// Where the elements of `indices` lie, for another process of this user to read (see [`crate::Job::gather`]), and the
-    /// layout of each. They count as served. None if it is not known of one: acquire and try again.
+    /// layout of each. They count as served. None if it is not known of one (acquire and try again), or if one is not in memory:
+    /// it is better read by whoever finds it.
     ///
     /// # Errors
     /// `ragged` if layouts differ, `forked`.
@@ -208,6 +223,9 @@ impl Items {
         let Some((runs, layout)) = inner.runs(&mut state, indices, validated)? else {
             return Ok(None);
         };
+        if runs.iter().any(|run| inner.session.is_on_ssd(run)) {
+            return Ok(None);
+        }
         inner.served(state, indices);
         Ok(Some((runs.iter().map(Span::from).collect(), layout)))
     }
@@ -485,17 +503,10 @@ impl Inner {
     fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
         for &i in indices {
             self.count(&mut state, i);
+            state.expected.read(i);
         }
+        self.tell_ahead(&mut state);
         self.tell(state, true);
-    }
-
-    /// An element whose blocks are mapped and yet cannot be read (this process wrote to them, and the daemon has them no
-    /// more) must be found anew. One that is not mapped only has to be mapped.
-    fn forget_unreadable(&self, state: &mut State, i: usize) {
-        let found = state.found[i].as_ref();
-        if found.is_some_and(|found| self.session.reaches(state.access, &found.location)) {
-            state.found[i] = None;
-        }
     }
 
     fn count(&self, state: &mut State, i: usize) {

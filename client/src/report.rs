@@ -39,7 +39,7 @@ pub struct Stats {
     pub verify_cpu_ns: u64,
     /// Bytes served, all of them from RAM in the end.
     pub bytes_ram: u64,
-    /// Bytes that the daemon read from SSD for that, in whole blocks.
+    /// Bytes that the daemon read from SSD for that: of elements what surrounds them too, and whole blocks that it kept.
     pub bytes_ssd: u64,
 }
 

@@ -1,6 +1,6 @@
 //! One process's connection to the daemon, and what it got through it.
 
-use crate::blocks::{Access, Blocks};
+use crate::blocks::{Access, Blocks, Mapping, Which};
 use crate::channel::{Channel, DEADLINE};
 use crate::clock::Clock;
 use crate::content::Memo;
@@ -11,6 +11,7 @@ use crate::items::Inner;
 use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::raw::{Held, OfProcess, SharedMemory};
 use crate::staging::Staging;
+use crate::stream::Stream;
 use crate::view::View;
 use parking_lot::Mutex;
 use prebake_fingerprint::{Digest, FileStat};
@@ -41,6 +42,7 @@ pub(crate) struct Session {
     pub(crate) staging: Staging,
     sockets: OfProcess<Sockets>,
     blocks: Blocks,
+    stream: Stream,
     /// Content digests to tell the daemon with the next question.
     learned: Mutex<Vec<Remember>>,
     /// Those whose reads may not be reported yet.
@@ -78,6 +80,7 @@ impl Session {
             clock,
             staging: Staging::default(),
             blocks: Blocks::new(block_bytes, SharedMemory::doorbell(doorbell)?),
+            stream: Stream::default(),
             sockets: OfProcess::new(Sockets {
                 data: Mutex::new(data),
                 channel,
@@ -176,13 +179,19 @@ impl Session {
         self.unless_lost(|| self.blocks.listen(&self.sockets.data))
     }
 
-    /// Maps the blocks of these elements, except those that are gone; how many bytes were read from SSD for it.
+    /// Maps the blocks of these elements, as far as they are there.
     pub(crate) fn map<'a>(
         &self,
         access: Access,
         locations: impl Iterator<Item = &'a Location>,
-    ) -> Result<u64> {
-        self.unless_lost(|| self.blocks.map(access, &self.sockets.data, locations))
+        which: Which,
+    ) -> Result<Mapping> {
+        self.unless_lost(|| self.blocks.map(access, &self.sockets.data, locations, which))
+    }
+
+    /// Whether an element that was to be mapped cannot be had any more.
+    pub(crate) fn is_gone(&self, mapping: &Mapping, location: &Location) -> bool {
+        self.blocks.is_gone(mapping, location)
     }
 
     /// Whether the element is mapped.
@@ -190,15 +199,15 @@ impl Session {
         self.blocks.reaches(access, location)
     }
 
-    /// The element's cached bytes, to be written to; None if its blocks are not mapped for it or are gone.
+    /// The element's bytes, to be written to: those in the cache if they are mapped for it, else a copy; None if they are gone.
     pub(crate) fn view(&self, location: &Location) -> Result<Option<View>> {
         if !self.reaches(Access::Private, location) {
-            return Ok(None);
+            self.map(Access::Private, std::iter::once(location), Which::Resident)?;
         }
         if let Some(lent) = self.blocks.hand_out(location) {
             return Ok(Some(View::lent(lent)));
         }
-        // An array over it is alive, or was written to.
+        // It is on SSD, or an array over it is alive, or was written to.
         self.gather(std::slice::from_ref(location))
     }
 
@@ -211,29 +220,83 @@ impl Session {
         }
     }
 
-    /// A copy of the cached bytes of these, side by side; None if blocks are gone.
+    /// A copy of the cached bytes of these, side by side; None if some are gone.
     pub(crate) fn gather(&self, runs: &[Location]) -> Result<Option<View>> {
-        let Some(held) = self.hold(runs)? else {
-            return Ok(None);
-        };
-        let length = held.iter().map(|held| held.as_slice().len()).sum();
-        Ok(Some(View::copied(length, |out| {
-            let mut rest = out;
-            for held in &held {
-                let (one, after) = rest.split_at_mut(held.as_slice().len());
-                one.copy_from_slice(held.as_slice());
-                rest = after;
-            }
-        })))
+        let length = runs.iter().map(|run| run.bytes.len()).sum();
+        if let Some(held) = self.hold(runs)? {
+            return Ok(Some(copied(length, &held)));
+        }
+        let mut read = Ok(false);
+        let view = View::copied(length, |out| {
+            read = self.unless_lost(|| {
+                self.stream.copy(&self.sockets.data, runs, out, |part, out| {
+                    self.copy_held(part, out)
+                })
+            });
+        });
+        match read {
+            Err(error) if error.code() == Code::Exhausted => {}
+            read => return Ok(read?.then_some(view)),
+        }
+        // There is no memory to read ahead: perhaps there is for their blocks.
+        self.map(Access::Reading, runs.iter(), Which::All)?;
+        Ok(self.blocks.hold(runs).map(|held| copied(length, &held)))
     }
 
-    /// The bytes of those that have any, which are mapped now if they were not: with one call for each segment.
+    fn copy_held(&self, part: &Location, out: &mut [u8]) -> bool {
+        let held = self.blocks.hold(std::slice::from_ref(part));
+        let held = held.and_then(|mut held| held.pop());
+        held.map(|held| out.copy_from_slice(held.as_slice())).is_some()
+    }
+
+    /// The bytes of those that have any, which are mapped now if they were not and are in RAM: with one call for each segment.
     fn hold(&self, runs: &[Location]) -> Result<Option<Vec<Held>>> {
         if let Some(held) = self.blocks.hold(runs) {
             return Ok(Some(held));
         }
-        self.map(Access::Reading, runs.iter())?;
+        self.map(Access::Reading, runs.iter(), Which::Resident)?;
         Ok(self.blocks.hold(runs))
+    }
+
+    /// Whether some of these bytes were not in RAM when last asked for.
+    pub(crate) fn is_on_ssd(&self, location: &Location) -> bool {
+        self.blocks.is_on_ssd(location)
+    }
+
+    /// What becomes known of the order in which elements will be read. Whoever says so first asks for [`Session::room`].
+    pub(crate) fn expect(&self, access: Access, mut locations: Vec<Location>) -> Result<()> {
+        self.map(access, locations.iter(), Which::Resident)?;
+        locations.retain(|location| !self.reaches(access, location));
+        self.unless_lost(|| self.stream.expect(&self.sockets.data, locations))
+    }
+
+    /// How many bytes more are worth expecting; 0 while all that is read is in RAM.
+    pub(crate) fn room(&self) -> usize {
+        if self.blocks.must_read() {
+            self.stream.room()
+        } else {
+            0
+        }
+    }
+
+    /// Changes whenever what was expected has to be said again.
+    pub(crate) fn breaks(&self) -> u64 {
+        self.stream.breaks()
+    }
+
+    /// What was expected is another order's.
+    pub(crate) fn expect_anew(&self) {
+        self.stream.forget();
+        self.blocks.ask_again();
+    }
+
+    /// Bytes that were read from SSD since last asked.
+    pub(crate) fn take_from_ssd(&self) -> u64 {
+        let (bytes, resident) = self.stream.take_from_ssd();
+        if resident {
+            self.blocks.ask_again();
+        }
+        bytes
     }
 
     /// The block an element starts in, which its reads are counted for.
@@ -287,6 +350,17 @@ impl Session {
             .map(|d| Digest::try_from(d.as_ref()).ok())
             .collect())
     }
+}
+
+fn copied(length: usize, held: &[Held]) -> View {
+    View::copied(length, |out| {
+        let mut rest = out;
+        for held in held {
+            let (one, after) = rest.split_at_mut(held.as_slice().len());
+            one.copy_from_slice(held.as_slice());
+            rest = after;
+        }
+    })
 }
 
 /// A memo that cannot be asked knows nothing: files are read.

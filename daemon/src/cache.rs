@@ -7,15 +7,14 @@ use crate::{
     codes,
     collection::{Answers, Collection, Domain, Origin, Reason, Request},
     config::Config,
-    error::{Error, Kind, Result},
+    error::Result,
     graphs::Graphs,
     index::{IndexSpace, IndexStore, Space},
-    memory::{BLOCK_BYTES, Block},
     metrics::Metrics,
     misses::{Cause, Misses},
     quarantine::{Quarantine, Quarantined},
     refusals::{Refusal, Refusals},
-    segment::{BlockId, From, SegmentId},
+    segment::{BlockId, SegmentId},
     session::{Peer, Session, SessionId, Sessions},
     tier::{
         ram::RamTier,
@@ -155,33 +154,6 @@ impl Cache {
             }
             let _ = tokio::time::timeout(left, change).await;
         }
-    }
-
-    /// A block to hand to a client; from SSD if need be. Blocking.
-    ///
-    /// # Errors
-    /// `gone` if the segment was evicted or is another's; `ram-full`.
-    pub fn block(&self, domain: &Domain, id: BlockId) -> Result<(Arc<Block>, From)> {
-        let gone = || Error::new(Kind::NotFound, "gone", "the block is gone: acquire again");
-        let segment = self.ssd.get(id.segment).ok_or_else(gone)?;
-        self.catalog.get(segment.collection, domain).map_err(|_| gone())?;
-        let block = segment.block(id.index, &self.ram);
-        match &block {
-            Ok((_, From::Ssd)) => self
-                .metrics
-                .bytes_read
-                .with_label_values(&["ssd"])
-                .inc_by(BLOCK_BYTES),
-            Ok((_, From::Ram)) => {}
-            Err(error) => {
-                self.metrics.errors.with_label_values(&[error.code()]).inc();
-                if error.kind() == Kind::Corrupt {
-                    tracing::error!(%error, "a segment does not match its digest and is dropped");
-                    self.ssd.remove(segment.id, Why::Corrupt);
-                }
-            }
-        }
-        block
     }
 
     /// Whether a block waits for the disk: it is then in RAM whatever moka says.
@@ -331,6 +303,7 @@ impl Cache {
         let Some(session) = self.sessions.close(id) else {
             return;
         };
+        session.end();
         for collection in session.collections() {
             if let Some(collection) = self.catalog.find(collection) {
                 collection.end_session(id);

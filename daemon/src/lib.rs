@@ -7,7 +7,8 @@
 //! 3. [`cache::Cache::acquire`] answers for each item: there, [`lease`]d to the caller, or held by another;
 //! 4. the job computes, writes into its [`session`]'s staging [`memory`], and
 //!    [`commit`] appends that to the collection's open [`segment`];
-//! 5. readers get descriptors of the segment's blocks from [`tier::ram`], and map them;
+//! 5. readers get descriptors of the segment's blocks from [`tier::ram`], and map them; what is on disk alone is brought in
+//!    the order that they declare by [`read_ahead`], and copied;
 //! 6. full blocks go to the segment's file behind the writer; closed, it is durable in [`tier::ssd`],
 //!    which drops what is cheapest to compute again when its budget is spent;
 //! 7. at start [`recovery`] takes in the files that have a valid footer. The [`index`] only makes
@@ -38,6 +39,8 @@ pub mod metrics;
 pub mod misses;
 mod notes;
 pub mod quarantine;
+pub mod read_ahead;
+mod reading;
 pub mod recovery;
 pub mod refusals;
 pub mod segment;

@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Kind, Result},
 };
 use memmap2::{MmapMut, MmapOptions};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, memfd_create,
 };
@@ -86,6 +86,18 @@ pub struct Staging {
     bytes: u64,
     _reservation: Reservation,
 }
+
+/// Memory that the daemon reads files into, and that one client copies from, slot by slot. Only the daemon can write to it.
+#[derive(Debug)]
+pub struct Ring {
+    fd: OwnedFd,
+    /// Each locked while it is read into.
+    slots: Vec<Mutex<MmapMut>>,
+    _reservation: Reservation,
+}
+
+/// Bytes of a slot of a [`Ring`]: a read of so many is as fast as any, and the first is there after a millisecond.
+pub const SLOT_BYTES: u64 = 1 << 20;
 
 /// A page whose first 8 bytes count evictions, so that clients notice them without a call.
 #[derive(Debug)]
@@ -232,19 +244,19 @@ impl Drop for Buffer<'_> {
     }
 }
 
+impl AsFd for Block {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Block {
-    /// Copies bytes out. Only where an element lies: what is behind may be written just now.
+    /// Copies bytes of it from an offset on. Only where an element lies: what is behind may be written just now.
     ///
     /// # Errors
     /// If the range is not inside.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         read_all(&self.fd, offset, into)
-    }
-}
-
-impl AsFd for Block {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }
 
@@ -358,6 +370,50 @@ fn read_all(fd: &OwnedFd, mut offset: u64, mut into: &mut [u8]) -> Result<()> {
 }
 
 impl AsFd for Staging {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Ring {
+    /// As many slots as `reservation` has room for.
+    ///
+    /// # Errors
+    /// If the system has no memory or descriptors left.
+    pub fn create(reservation: Reservation) -> Result<Self> {
+        let count = reservation.bytes() / SLOT_BYTES;
+        let fd = memfd("prebake-ring", count * SLOT_BYTES)?;
+        allocate(&fd, count * SLOT_BYTES)?;
+        let map = |slot| {
+            let mut options = MmapOptions::new();
+            options.offset(slot * SLOT_BYTES).len(SLOT_BYTES as usize);
+            // SAFETY: as in `map_writable`: the memfd cannot shrink, no other process knows it yet, and it is sealed below
+            // before one does. The ranges of slots do not overlap, so each map is the only writable one of its bytes.
+            let mapped = unsafe { options.map_mut(&fd) };
+            mapped.map_err(|e| Error::io("mapping shared memory", e))
+        };
+        let slots = (0..count).map(|slot| map(slot).map(Mutex::new));
+        let slots = slots.collect::<Result<_>>()?;
+        seal_others(&fd)?;
+        Ok(Self {
+            fd,
+            slots,
+            _reservation: reservation,
+        })
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// The bytes of the slot that a number comes to when slots are taken in turn.
+    pub fn slot(&self, number: u64) -> MutexGuard<'_, MmapMut> {
+        self.slots[(number % self.slots()) as usize].lock()
+    }
+}
+
+impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, Kind, Result},
     memory::{Block, Staging},
+    read_ahead::ReadAhead,
     segment::BlockId,
     tier::ram::RamTier,
 };
@@ -63,6 +64,7 @@ pub struct Session {
     /// read again it may have both.
     lent: Mutex<HashMap<BlockId, Vec<Arc<Block>>>>,
     staging: Mutex<Option<Arc<Staging>>>,
+    read_ahead: Mutex<Option<Arc<ReadAhead>>>,
     /// Collections it planned, and whether they had no entries then.
     collections: Mutex<HashMap<u64, bool>>,
     /// The last of them, and one; 0 for none.
@@ -118,6 +120,25 @@ impl Session {
         Ok(staging)
     }
 
+    /// What it reads ahead; it is kept from the first time on.
+    ///
+    /// # Errors
+    /// `ram-full`.
+    pub fn read_ahead(&self, ram: &RamTier) -> Result<Arc<ReadAhead>> {
+        let mut slot = self.read_ahead.lock();
+        let known = slot.clone();
+        let ahead = known.map_or_else(|| ram.read_ahead().map(Arc::new), Ok)?;
+        *slot = Some(Arc::clone(&ahead));
+        Ok(ahead)
+    }
+
+    /// Nobody will read any more.
+    pub fn end(&self) {
+        if let Some(ahead) = self.read_ahead.lock().take() {
+            ahead.end();
+        }
+    }
+
     /// Remembers a collection it planned, and whether that had no entries then.
     pub fn planned(&self, collection: u64, empty: bool) {
         self.collections.lock().entry(collection).or_insert(empty);
@@ -169,6 +190,7 @@ impl Sessions {
             counts: Counts::default(),
             lent: Mutex::default(),
             staging: Mutex::default(),
+            read_ahead: Mutex::default(),
             collections: Mutex::default(),
             planned_last: AtomicU64::default(),
         });

@@ -42,3 +42,9 @@ pub fn idle(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> 
     });
     started.map(drop)
 }
+
+/// The same, for work that nobody waits for.
+#[expect(clippy::disallowed_methods, reason = "this is the seam")]
+pub fn detached(work: impl FnOnce() + Send + 'static) {
+    drop(tokio::task::spawn_blocking(work));
+}

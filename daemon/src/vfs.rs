@@ -76,8 +76,27 @@ pub struct OsVfs;
 
 struct OsFile {
     file: File,
-    /// The same file without the page cache, where the file system can: for writing only.
+    /// The same file without the page cache, where the file system can.
     direct: Option<File>,
+}
+
+impl OsFile {
+    /// The way past the page cache for an access that begins there, if there is one.
+    fn direct(&self, bytes: &[u8], offset: u64) -> Option<&File> {
+        let places = [bytes.as_ptr().addr(), bytes.len(), offset as usize];
+        let aligned = places.iter().all(|n| n.is_multiple_of(DIRECT_ALIGNMENT));
+        self.direct.as_ref().filter(|_| aligned && !bytes.is_empty())
+    }
+}
+
+/// Whether direct I/O is not to be had for this access: some file systems say so only when it is tried.
+fn is_refused(result: &std::io::Result<()>) -> bool {
+    matches!(result, Err(e) if e.kind() == std::io::ErrorKind::InvalidInput)
+}
+
+fn open_direct(path: &Path, options: &mut OpenOptions) -> Option<File> {
+    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    options.custom_flags(flags).open(path).ok()
 }
 
 /// What direct I/O wants memory, offset and length to be multiples of, on every common device.
@@ -85,27 +104,35 @@ const DIRECT_ALIGNMENT: usize = 4096;
 
 impl VfsFile for OsFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let places = [bytes.as_ptr().addr(), bytes.len(), offset as usize];
-        let aligned = places.iter().all(|n| n.is_multiple_of(DIRECT_ALIGNMENT));
         // Blocks are in shared memory already: a copy of them in the page cache helps nobody.
-        if let Some(direct) = self.direct.as_ref().filter(|_| aligned) {
-            match direct.write_all_at(bytes, offset) {
-                Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {}
-                result => return result.map_err(|e| Error::io("writing a segment", e)),
-            }
-        }
-        self.file
-            .write_all_at(bytes, offset)
+        let direct = self.direct(bytes, offset);
+        let written = direct.map(|direct| direct.write_all_at(bytes, offset));
+        written
+            .filter(|written| !is_refused(written))
+            .unwrap_or_else(|| self.file.write_all_at(bytes, offset))
             .map_err(|e| Error::io("writing a segment", e))
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        // The end of a file is no whole page, of which the rest is read the other way.
+        let whole = into.len() / DIRECT_ALIGNMENT * DIRECT_ALIGNMENT;
+        let (head, tail) = into.split_at_mut(whole);
+        let direct = self.direct(head, offset);
+        let read = direct.map(|direct| direct.read_exact_at(head, offset));
+        let (rest, at) = match read.filter(|read| !is_refused(read)) {
+            Some(read) => {
+                read.map_err(|e| Error::io("reading a segment", e))?;
+                (tail, offset + whole as u64)
+            }
+            None => (into, offset),
+        };
         self.file
-            .read_exact_at(into, offset)
+            .read_exact_at(rest, at)
             .map_err(|e| Error::io("reading a segment", e))?;
         // The RAM tier keeps these bytes: a second copy in the page cache helps nobody.
-        let len = std::num::NonZeroU64::new(into.len() as u64);
-        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::DontNeed);
+        if let Some(len) = std::num::NonZeroU64::new(rest.len() as u64) {
+            let _ = rustix::fs::fadvise(&self.file, at, Some(len), rustix::fs::Advice::DontNeed);
+        }
         Ok(())
     }
 
@@ -132,8 +159,7 @@ impl Vfs for OsVfs {
             .mode(0o600)
             .open(path)
             .map(|file| {
-                let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-                let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
+                let direct = open_direct(path, OpenOptions::new().read(true).write(true));
                 Arc::new(OsFile { file, direct }) as _
             })
             .map_err(|e| Error::io(format_args!("creating {}", path.display()), e))
@@ -141,7 +167,12 @@ impl Vfs for OsVfs {
 
     fn open(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
         File::open(path)
-            .map(|file| Arc::new(OsFile { file, direct: None }) as _)
+            .map(|file| {
+                // What is read the other way, ends of files and footers, is all that is wanted of its surroundings.
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+                let direct = open_direct(path, OpenOptions::new().read(true));
+                Arc::new(OsFile { file, direct }) as _
+            })
             .map_err(|e| Error::io(format_args!("opening {}", path.display()), e))
     }
 

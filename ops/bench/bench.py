@@ -38,14 +38,16 @@ class Size:
     items: int
     #: Of a cold run.
     images: int
+    #: Of reads from disk, half a minute each; with 0 they are left out.
+    ssd_pairs: int
 
 
 #: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images
 #: are as many as the demonstration's. `small` is there to see that all of it runs.
 SIZES = {
-    "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300),
-    "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300),
-    "small": Size(rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48),
+    "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300, ssd_pairs=10),
+    "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300, ssd_pairs=0),
+    "small": Size(rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48, ssd_pairs=1),
 }
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
@@ -56,6 +58,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
     data = args.data
     import cold
     import knowing
+    import ssd
     import warm
 
     images = size.images if data is None else count(data, size.images)
@@ -64,6 +67,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
         *warm.Warm(
             size.items, size.processes, size.pairs, args.torch or sys.executable, bool(args.torch)
         ).rows(),
+        *(ssd.Ssd(size.items, size.ssd_pairs, args.torch or sys.executable).rows() if size.ssd_pairs else ()),
         *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
     ]
     if data is not None:

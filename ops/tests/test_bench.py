@@ -16,6 +16,7 @@ ROWS = {
     "warm_seq_vs_memmap",
     "warm_scattered_vs_memmap",
     "first_batch_ms",
+    "ssd_vs_odirect",
     "probe_cpu_s",
     "validate_us_per_item",
     "hit_us",

@@ -23,6 +23,8 @@ from prebake.transparent import Transparent
 
 #: Elements in a batch unless the caller says otherwise.
 BATCH_SIZE = 50
+#: Of an order that is told in advance: many times what is read ahead, and little to pass on.
+EXPECTED_MAX = 8192
 
 Result = TypeVar("Result")
 
@@ -113,8 +115,12 @@ class Dataset(Transparent):
         if native() is not None:
             hidden("a data set")
             self._untripped(self._begin_epoch)
+        told = 0
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
+            if start >= told:
+                self._pipeline.expect(order[start : start + EXPECTED_MAX])
+                told = start + EXPECTED_MAX * 7 // 8
             batch = None
             with contextlib.suppress(Exception):
                 batch = self._pipeline.array_at_once(order[start:end], writable)

@@ -209,7 +209,10 @@ class Pipeline:
         at_once = self._at_once() if indices else None
         if at_once is None:
             return None
-        made = at_once.sent(indices, (self.token, self._identity)) if sent else at_once.tensor(indices)
+        made = at_once.sent(indices, (self.token, self._identity)) if sent else None
+        if made is None:
+            # Also what is on disk, which a worker reads before it is wanted.
+            made = at_once.tensor(indices)
         return None if made is None else self.source.collated(indices, made)
 
     def runs_nothing(self) -> bool:
@@ -305,6 +308,10 @@ class Pipeline:
         """Looks at every known input again, so that edits made before now are seen."""
         self._inputs.look_at_facts()
         self.fill.validate()
+
+    def expect(self, order: Sequence[int]) -> None:
+        """Says in which order items will be read, so that what is on disk is read ahead."""
+        self.fill.expect(order)
 
     def is_alone(self) -> bool:
         """Whether nothing is shared, so that the data set itself may as well be asked: it may keep something

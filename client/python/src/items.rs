@@ -118,6 +118,11 @@ impl Items {
         Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
     }
 
+    /// Says in which order items will be read from now on, as far as that is known.
+    fn expect(&self, py: Python<'_>, order: Vec<usize>) {
+        py.detach(|| self.0.expect(order));
+    }
+
     /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.
     #[pyo3(signature = (indices, validated = false))]
     fn spans(

@@ -1,4 +1,4 @@
-//! Memory mapped shared: the staging memory we write, the doorbell we read.
+//! Memory mapped shared: the staging memory we write, the doorbell and the ring we read.
 
 use super::check_sealed;
 use crate::error::{Error, Result};
@@ -29,6 +29,11 @@ impl SharedMemory {
         Self::map(fd, size_of::<AtomicU64>(), ProtFlags::READ)
     }
 
+    /// What the daemon reads files into, to be copied from.
+    pub(crate) fn ring(fd: &OwnedFd, bytes: usize) -> Result<SharedMemory> {
+        Self::map(fd, bytes, ProtFlags::READ)
+    }
+
     fn map(fd: &OwnedFd, bytes: usize, protection: ProtFlags) -> Result<SharedMemory> {
         check_sealed(fd.as_fd(), bytes)?;
         // SAFETY: a fresh map at an address of the kernel's choice; the memfd cannot shrink (check_sealed).
@@ -52,6 +57,19 @@ impl SharedMemory {
         // SAFETY: the target was just checked to lie in the map; `part` is ordinary memory, so they do not overlap.
         unsafe {
             ptr::copy_nonoverlapping(part.as_ptr(), self.base.as_ptr().add(offset), part.len());
+        }
+        true
+    }
+
+    /// Copies what is at `offset`, which the daemon does not write to meanwhile. False, and nothing copied, if it is not inside.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        if offset.checked_add(into.len()).is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        // SAFETY: the source was just checked to lie in the map, which stays readable until we drop; `into` is ordinary
+        // memory, so they do not overlap.
+        unsafe {
+            ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), into.as_mut_ptr(), into.len());
         }
         true
     }

@@ -6,14 +6,16 @@ pub mod description;
 mod digest;
 mod format;
 mod id;
+mod opened;
 mod read;
 mod table;
 mod writer;
 
 pub use columns::Columns;
-pub use digest::BlockDigest;
+pub use digest::{CHUNK_BYTES, ChunkDigests, chunks};
 pub use format::{Values, schema};
 pub use id::{BlockId, SegmentId};
+pub use opened::OpenedFiles;
 pub use read::{Footer, footer};
 pub use table::{Cost, Table};
 pub use writer::{OpenSegment, Row, WriteBehind};
@@ -30,6 +32,7 @@ use format::{ROWS_DIGEST, VALUES_AT};
 use parking_lot::{Mutex, RwLock};
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::PathBuf,
     sync::{
         Arc,
@@ -37,8 +40,8 @@ use std::{
     },
 };
 
-/// Footer metadata: comma-separated digests of each block's bytes.
-const BLOCK_DIGESTS: &str = "prebake.blocks";
+/// Footer metadata: digests of the values' chunks, in order.
+const CHUNK_DIGESTS: &str = "prebake.chunks";
 
 /// Bytes of values are kept under this; so an element must be smaller too.
 pub const ELEMENT_BYTES_MAX: u64 = 256 << 20;
@@ -56,7 +59,8 @@ pub struct Segment {
     vfs: Arc<dyn Vfs>,
     /// None until it is needed, for segments found at start.
     table: RwLock<Option<Table>>,
-    digests: Mutex<BTreeMap<u32, BlockDigest>>,
+    /// Of the blocks that are in the file, until it has a footer.
+    digests: Mutex<BTreeMap<u32, ChunkDigests>>,
     /// Held while a block is read from the file, so that jobs that ask for it at once have it read once.
     reading: [Mutex<()>; READERS_MAX],
     /// Blocks that are not in the file yet.
@@ -176,7 +180,6 @@ impl Segment {
             let digest = footer.metadata.get(ROWS_DIGEST).map_or("", String::as_str);
             let table = footer.table(&*file, digest)?;
             self.space.lock().rows.resize(table.memory())?;
-            *self.digests.lock() = block_digests(&footer)?;
             *slot = Some(table);
         }
         Ok(())
@@ -218,25 +221,75 @@ impl Segment {
             return Ok((block, From::Ram));
         }
         let len = self.block_len(index)?;
-        let digest = self.digests.lock().get(&index).copied();
-        let digest = digest.ok_or_else(|| Error::corrupt("a block has no digest"))?;
         let mut writer = ram.allocate()?;
-        let open = self.file.read().clone();
-        let file = open.map_or_else(|| self.vfs.open(&self.path), Ok)?;
         let mut buffer = ram.buffer()?;
         let bytes = &mut buffer.bytes()[..len as usize];
-        file.read_at(bytes, VALUES_AT + u64::from(index) * BLOCK_BYTES)?;
-        if BlockDigest::of(bytes) != digest {
-            return Err(Error::corrupt(format!(
-                "block {index} of {} does not match its digest",
-                self.path.display()
-            )));
-        }
+        self.read_chunks(u64::from(index) * BLOCK_BYTES, bytes, ram)?;
         writer.append(bytes)?;
         drop(buffer);
         let block = writer.seal()?;
         ram.insert(id, Arc::clone(&block));
         Ok((block, From::Ssd))
+    }
+
+    /// Reads the whole chunks that a range of values lies in, as far as they are within one block: from RAM if the block is
+    /// there or stays there from now on, else those chunks alone. `into` has room for whole chunks; what is behind the end of
+    /// the values stays as it is. Blocking. The bytes that were read from SSD.
+    ///
+    /// # Errors
+    /// As [`Segment::block`].
+    pub fn read(&self, range: &Range<u64>, into: &mut [u8], ram: &RamTier) -> Result<u64> {
+        let index = (range.start / BLOCK_BYTES) as u32;
+        let block_at = u64::from(index) * BLOCK_BYTES;
+        let block_len = self.block_len(index)?;
+        let wanted = chunks(range);
+        let wanted = wanted.start..wanted.end.min(block_at + block_len);
+        let len = wanted
+            .end
+            .checked_sub(wanted.start)
+            .filter(|_| range.end <= wanted.end);
+        let into = len.and_then(|len| into.get_mut(..len as usize));
+        let into = into.ok_or_else(|| Error::new(Kind::Invalid, "bad-range", "no part of one block"))?;
+        let kept = match self.resident(index, ram) {
+            Some(block) => Some((block, From::Ram)),
+            None if ram.takes(into.len() as u64) => match self.block(index, ram) {
+                // Others were quicker to take what room there was.
+                Err(error) if error.kind() == Kind::Exhausted => None,
+                kept => Some(kept?),
+            },
+            None => None,
+        };
+        let Some((block, from)) = kept else {
+            self.read_chunks(wanted.start, into, ram)?;
+            return Ok(into.len() as u64);
+        };
+        block.read(wanted.start - block_at, into)?;
+        Ok(if from == From::Ssd { block_len } else { 0 })
+    }
+
+    /// Fills `into` from the file with values from the chunk at `at` on, all of one block.
+    fn read_chunks(&self, at: u64, into: &mut [u8], ram: &RamTier) -> Result<()> {
+        if !self.is_durable() {
+            let index = (at / BLOCK_BYTES) as u32;
+            let (file, digests) = (self.file.read().clone(), self.digests.lock().get(&index).cloned());
+            match (file, digests) {
+                (Some(file), Some(digests)) => {
+                    file.read_at(into, VALUES_AT + at)?;
+                    return self.check(digests.match_at(at % BLOCK_BYTES, into), at);
+                }
+                // It was finished meanwhile.
+                _ if self.is_durable() => {}
+                _ => return Err(Error::corrupt("a block has no digests")),
+            }
+        }
+        let opened = ram.opened().get(self.id, &self.path, &*self.vfs)?;
+        opened.file.read_at(into, VALUES_AT + at)?;
+        self.check(opened.digests.match_at(at, into), at)
+    }
+
+    fn check(&self, matches: bool, at: u64) -> Result<()> {
+        let corrupt = || format!("{} does not match its digests at {at}", self.path.display());
+        matches.then_some(()).ok_or_else(|| Error::corrupt(corrupt()))
     }
 
     /// Whether a block is not in the file yet.
@@ -311,15 +364,4 @@ pub enum From {
     Ram,
     /// The segment's file.
     Ssd,
-}
-
-fn block_digests(footer: &Footer) -> Result<BTreeMap<u32, BlockDigest>> {
-    let text = footer.metadata.get(BLOCK_DIGESTS).map_or("", String::as_str);
-    let digests = text.split(',').filter(|t| !t.is_empty()).enumerate();
-    digests
-        .map(|(i, hex)| {
-            let digest = hex.parse().map(|digest| (i as u32, digest));
-            digest.map_err(|_| Error::corrupt("a block digest is not hex"))
-        })
-        .collect()
 }

@@ -22,7 +22,7 @@ const COLUMNS: usize = 6;
 /// Footer length and magic at the very end of an Arrow file.
 const TRAILER_LEN: u64 = 10;
 
-/// A footer holds a schema, one block and our metadata: canonical graph and a digest per block. A
+/// A footer holds a schema, one block and our metadata: canonical graph and a digest per chunk. A
 /// graph is at most 4 MiB on the wire; anything larger than this is not a footer of ours.
 const FOOTER_LEN_MAX: u64 = 32 << 20;
 

@@ -1,7 +1,7 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BLOCK_DIGESTS, BlockDigest, BlockId, Cost, Location, Segment, SegmentId, Space, Summary, Table,
+    BlockId, CHUNK_DIGESTS, ChunkDigests, Cost, Location, Segment, SegmentId, Space, Summary, Table,
     format::{VALUES_AT, encode},
     table::ROW_BYTES,
 };
@@ -227,9 +227,14 @@ impl OpenSegment {
         self.writer().run(ram, &mut reserve)?;
         let segment = self.segment;
         let value_len = segment.summary().value_len;
-        let digests: Vec<_> = segment.digests.lock().values().map(ToString::to_string).collect();
+        let mut digests = ChunkDigests::default();
+        segment
+            .digests
+            .lock()
+            .values()
+            .for_each(|block| digests.append(block));
         let mut metadata = metadata.to_vec();
-        metadata.push((BLOCK_DIGESTS.into(), digests.join(",")));
+        metadata.push((CHUNK_DIGESTS.into(), digests.to_hex()));
         let encoded = match segment.table.read().as_ref() {
             Some(table) => {
                 // What was reserved ahead of rows that did not come. Shrinking does not fail.
@@ -246,6 +251,8 @@ impl OpenSegment {
         segment.vfs.publish(&segment.temporary_path(), &segment.path)?;
         segment.durable.store(true, Ordering::Release);
         *segment.file.write() = None;
+        // They are in its footer.
+        segment.digests.lock().clear();
         Ok(segment)
     }
 }
@@ -276,10 +283,10 @@ impl WriteBehind {
             reserve(&self.segment, at + writer.filled_len() as u64)?;
             let mut buffer = ram.buffer()?;
             let filled = writer.read(buffer.bytes())?;
-            let digest = BlockDigest::of(filled);
+            let digests = ChunkDigests::of(filled);
             self.file.write_at(filled, at)?;
             drop(buffer);
-            self.segment.digests.lock().insert(index, digest);
+            self.segment.digests.lock().insert(index, digests);
             let block = writer.seal()?;
             ram.insert(
                 BlockId {

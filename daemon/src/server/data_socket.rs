@@ -6,7 +6,8 @@ use super::planning;
 use crate::{
     cache::{Cache, domain},
     error::{Error, Kind, Result},
-    memory::{BLOCK_BYTES, Block, watch},
+    memory::{BLOCK_BYTES, Block, SLOT_BYTES, watch},
+    read_ahead::{Load, Piece},
     segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
     session::{Peer, Session, SessionId},
     task,
@@ -162,8 +163,9 @@ async fn plan(cache: &Arc<Cache>, session: &Arc<Session>, graph: Bytes) -> Resul
     Ok(Reply::plain(Say::Planned(planned)))
 }
 
-fn answer(cache: &Cache, session: &Session, ask: Ask) -> Result<Reply> {
+fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply> {
     match ask {
+        Ask::ReadAhead(ask) => read_ahead(cache, session, ask),
         Ask::Map(map) => map_blocks(cache, session, &map),
         Ask::Stage(stage) => {
             let bytes = stage
@@ -206,8 +208,15 @@ fn map_blocks(cache: &Cache, session: &Session, map: &v1::MapBlocks) -> Result<R
     let mut mapped = v1::MappedBlocks::default();
     for index in &map.blocks {
         let id = block_id(map.segment, *index);
-        let found: Option<(Arc<Block>, From)> = cache.block(&domain, id).ok();
+        let (found, exists): (Option<(Arc<Block>, From)>, bool) = match map.resident {
+            true => {
+                let (block, exists) = cache.resident(&domain, id);
+                (block.map(|block| (block, From::Ram)), exists)
+            }
+            false => (cache.block(&domain, id).ok(), false),
+        };
         mapped.blocks.push(found.is_some());
+        mapped.on_ssd.push(exists && found.is_none());
         mapped.from_ssd.push(matches!(found, Some((_, From::Ssd))));
         if let Some((block, _)) = found {
             session.lend(id, Arc::clone(&block));
@@ -218,6 +227,32 @@ fn map_blocks(cache: &Cache, session: &Session, map: &v1::MapBlocks) -> Result<R
         say: Say::Mapped(mapped),
         memory,
     })
+}
+
+fn read_ahead(cache: &Arc<Cache>, session: &Arc<Session>, ask: v1::ReadAhead) -> Result<Reply> {
+    let piece = |piece: v1::Piece| Piece {
+        segment: block_id(piece.segment, 0).segment,
+        range: piece.start..piece.end,
+    };
+    let loads = ask.loads.into_iter();
+    let loads = loads.map(|load| Load::new(load.pieces.into_iter().map(piece).collect()));
+    let loads = loads.collect::<Result<_>>()?;
+    let ahead = session.read_ahead(&cache.ram)?;
+    let done = if ask.anew { None } else { ask.take.or(Some(0)) };
+    ahead.declare(done, loads)?;
+    cache.read_on(session, &ahead);
+    let taken = ask.take.map(|number| ahead.wait(number)).transpose()?.flatten();
+    let say = Say::ReadDone(v1::ReadDone {
+        slots: ahead.ring().slots(),
+        slot_bytes: SLOT_BYTES,
+        there: taken.is_some(),
+        bytes_ssd: taken.unwrap_or(0),
+    });
+    let memory: Vec<Arc<dyn Memory>> = match ask.ring {
+        true => vec![ahead],
+        false => Vec::new(),
+    };
+    Ok(Reply { say, memory })
 }
 
 /// Numbers beyond ours name no segment.

@@ -9,8 +9,9 @@
 use crate::{
     budget::{Budget, Reservation},
     error::Result,
-    memory::{BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, Staging},
-    segment::{BlockId, SegmentId},
+    memory::{BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, Ring, SLOT_BYTES, Staging},
+    read_ahead::ReadAhead,
+    segment::{BlockId, OpenedFiles, SegmentId},
     tier::huge::HugePages,
 };
 use moka::{notification::RemovalCause, sync::Cache};
@@ -35,6 +36,16 @@ const ROWS_SHARE: u64 = 8;
 const UNWRITTEN_SHARE: u64 = 16;
 const UNWRITTEN_BLOCKS_MAX: u64 = 16;
 
+/// Slots of a job's ring, at most: 16 MiB, 20 ms of a fast disk, in which a job may do other things. With little memory it is
+/// this share of what is kept for pass-through, and one that is read while another is copied from at least.
+const RING_SLOTS_MAX: u64 = 16;
+const RING_SHARE: u64 = 4;
+const RING_SLOTS_MIN: u64 = 2;
+
+/// While there is no room, so many bytes are read for jobs for each block that is offered to the policy, which keeps it if it
+/// is used more than what it would displace: a sixteenth is read in vain at most.
+const OFFER_BYTES: u64 = 16 * BLOCK_BYTES;
+
 /// Blocks of shared memory, bounded in bytes.
 pub struct RamTier {
     blocks: Cache<BlockId, Arc<Block>>,
@@ -44,6 +55,12 @@ pub struct RamTier {
     doorbell: Arc<Doorbell>,
     evictions: Arc<AtomicU64>,
     huge: Arc<HugePages>,
+    pass_through: u64,
+    /// What rings of all jobs may take: writers need the rest.
+    rings: Arc<Budget>,
+    opened: OpenedFiles,
+    /// Bytes read past the tier since a block was offered.
+    unoffered: AtomicU64,
 }
 
 impl RamTier {
@@ -80,6 +97,10 @@ impl RamTier {
             doorbell,
             evictions,
             huge: Arc::new(HugePages::new(huge_pages)),
+            rings: Budget::new(pass_through / 2, "ram-full"),
+            pass_through,
+            opened: OpenedFiles::default(),
+            unoffered: AtomicU64::new(0),
         })
     }
 
@@ -113,6 +134,45 @@ impl RamTier {
         self.buffers.take(|bytes| self.reserve(bytes))
     }
 
+    /// Memory to read files into for one job, of the share that is kept for pass-through.
+    ///
+    /// # Errors
+    /// `ram-full`: the job goes without.
+    pub fn read_ahead(&self) -> Result<ReadAhead> {
+        let most = self.pass_through / RING_SHARE / SLOT_BYTES;
+        let mut slots = most.clamp(RING_SLOTS_MIN, RING_SLOTS_MAX);
+        loop {
+            let bytes = slots * SLOT_BYTES;
+            let reserved = self
+                .rings
+                .reserve(bytes)
+                .and_then(|share| Ok((self.reserve(bytes)?, share)));
+            match reserved {
+                Ok((reservation, share)) => return Ok(ReadAhead::new(Ring::create(reservation)?, share)),
+                Err(_) if slots > RING_SLOTS_MIN => slots = (slots / 2).max(RING_SLOTS_MIN),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether a block of which `wanted` bytes are read for a job should be kept: while there is room, and now and then.
+    pub fn takes(&self, wanted: u64) -> bool {
+        let capacity = self.blocks.policy().max_capacity().unwrap_or(0);
+        let room = self.blocks.weighted_size() + BLOCK_BYTES <= capacity
+            && self.budget.used() + BLOCK_BYTES <= self.budget.bytes_max();
+        if room {
+            return true;
+        }
+        let before = self.unoffered.fetch_add(wanted, Ordering::Relaxed);
+        let offered = before / OFFER_BYTES != (before + wanted) / OFFER_BYTES;
+        offered && self.budget.used() + BLOCK_BYTES <= self.budget.bytes_max()
+    }
+
+    /// Files of segments that were read lately.
+    pub fn opened(&self) -> &OpenedFiles {
+        &self.opened
+    }
+
     /// Lets go of buffers that are not in use.
     pub fn trim(&self) {
         self.buffers.trim();
@@ -140,6 +200,7 @@ impl RamTier {
         for index in 0..blocks {
             self.blocks.invalidate(&BlockId { segment, index });
         }
+        self.opened.forget(segment);
         self.blocks.run_pending_tasks();
         self.doorbell.ring();
     }

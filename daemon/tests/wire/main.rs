@@ -162,7 +162,11 @@ async fn at_most_64_blocks_are_mapped_at_once_and_only_ones_own() {
         .unwrap();
     let map = |segment, count| {
         let blocks = (0..count).collect();
-        Ask::Map(MapBlocks { segment, blocks })
+        Ask::Map(MapBlocks {
+            segment,
+            blocks,
+            resident: false,
+        })
     };
     assert_eq!(job.data.refusal(map(at.segment, 65)).await, "bad-request");
     let mapped = job.data.exchange(map(at.segment, 64)).await.unwrap();
@@ -174,6 +178,61 @@ async fn at_most_64_blocks_are_mapped_at_once_and_only_ones_own() {
         let gone = job.data.exchange(map(nobodys, 1)).await.unwrap();
         assert!(matches!(gone, (Say::Mapped(m), 0) if m.blocks == [false]));
     }
+}
+
+#[tokio::test]
+async fn what_is_read_ahead_is_bounded_and_only_ones_own() {
+    let daemon = Daemon::start();
+    let job = daemon.job().await;
+    let collection = job.plan(graph(1)).await.unwrap();
+    job.stage(BLOCK_BYTES).await;
+    let token = job.lease(collection, 1).await;
+    let at = job.commit(collection, (1, token), (0, 4096)).await.unwrap();
+    let read = |pieces: &[(u64, u64, u64)], take| {
+        let piece = |(segment, start, end): &(u64, u64, u64)| v1::Piece {
+            segment: *segment,
+            start: *start,
+            end: *end,
+        };
+        let pieces = pieces.iter().map(piece).collect();
+        Ask::ReadAhead(v1::ReadAhead {
+            loads: vec![v1::Load { pieces }],
+            take,
+            ..Default::default()
+        })
+    };
+    let mine = (at.segment, 0, 4096);
+    for wrong in [
+        (at.segment, 5, 5),
+        (at.segment, 0, u64::MAX),
+        (at.segment, 1, (1 << 20) + 1),
+    ] {
+        assert_eq!(job.data.refusal(read(&[wrong], None)).await, "bad-request");
+    }
+    assert_eq!(job.data.refusal(read(&[mine; 65], None)).await, "bad-request");
+    assert_eq!(job.data.refusal(read(&[mine], Some(1))).await, "bad-request");
+    // Mine, past the end of mine, and nobody's.
+    let past = (at.segment, 16384, 16385);
+    let nobodys = (u64::MAX, 0, 1);
+    for (number, (piece, there)) in (0..).zip([(mine, true), (past, false), (nobodys, false)]) {
+        let declared = job.data.exchange(read(&[piece], None)).await.unwrap();
+        assert!(matches!(declared, (Say::ReadDone(done), 0) if done.slots == 7 && !done.there));
+        let take = Ask::ReadAhead(v1::ReadAhead {
+            take: Some(number),
+            ring: true,
+            ..Default::default()
+        });
+        let taken = job.data.exchange(take).await.unwrap();
+        assert!(
+            matches!(taken, (Say::ReadDone(done), 1) if done.there == there),
+            "{piece:?}"
+        );
+    }
+    for _ in 0..6 {
+        job.data.exchange(read(&[mine], None)).await.unwrap();
+    }
+    assert_eq!(job.data.refusal(read(&[mine], None)).await, "bad-request");
+    assert!(job.alive().await);
 }
 
 #[tokio::test]

@@ -1,0 +1,96 @@
+//! The order in which a job will read its items, and how far ahead of it the daemon was told.
+
+use crate::items::{Inner, State};
+
+/// Items of the order that may be passed over at once: a job may have had some from elsewhere.
+const SKIPPED_MAX: usize = 64;
+
+/// What [`crate::Items::expect`] was told.
+#[derive(Default)]
+pub(crate) struct Expected {
+    order: Vec<usize>,
+    /// The first that was not read yet.
+    place: usize,
+    /// The first of which the daemon was not told.
+    told: usize,
+    /// [`crate::session::Session::breaks`] then.
+    breaks: u64,
+}
+
+impl Expected {
+    /// Another order. True if it does not go on with what was expected.
+    pub(crate) fn set(&mut self, order: Vec<usize>) -> bool {
+        let rest = &self.order[self.place..];
+        let common = rest.len().min(order.len());
+        let goes_on = common > 0 && rest[..common] == order[..common];
+        self.told = if goes_on {
+            (self.told - self.place).min(common)
+        } else {
+            0
+        };
+        (self.order, self.place) = (order, 0);
+        !goes_on
+    }
+
+    /// Item `i` was read.
+    pub(crate) fn read(&mut self, i: usize) {
+        let next = self.order[self.place..].iter().take(SKIPPED_MAX);
+        if let Some(passed) = next.into_iter().position(|next| *next == i) {
+            self.place += passed + 1;
+            self.told = self.told.max(self.place);
+        }
+    }
+}
+
+impl Inner {
+    /// Tells the daemon of the next items of the order that are not mapped, as many as it reads ahead, up to the first of
+    /// which it is not known where it lies.
+    pub(crate) fn tell_ahead(&self, state: &mut State) {
+        state.tally.stats.bytes_ssd += self.session.take_from_ssd();
+        let expected = &mut state.expected;
+        let mut room = self.session.room();
+        if room == 0 || expected.place == expected.order.len() {
+            return;
+        }
+        let breaks = self.session.breaks();
+        if std::mem::replace(&mut expected.breaks, breaks) != breaks {
+            expected.told = expected.place;
+        }
+        let mut coming = Vec::new();
+        while room > 0
+            && let Some(i) = expected.order.get(expected.told)
+            && let Some(Some(found)) = state.found.get(*i)
+        {
+            expected.told += 1;
+            if !found.location.bytes.is_empty() && !self.session.reaches(state.access, &found.location) {
+                room = room.saturating_sub(found.location.bytes.len());
+                coming.push(found.location.clone());
+            }
+        }
+        if !coming.is_empty() {
+            // A daemon that is gone, or has no memory for it, reads nothing ahead.
+            let _ = self.session.expect(state.access, coming);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_not_told_again_where_an_order_goes_on() {
+        let mut expected = Expected::default();
+        assert!(expected.set(vec![5, 3, 4, 1]));
+        expected.told = 3;
+        expected.read(5);
+        assert!(!expected.set(vec![3, 4, 1, 9]));
+        assert_eq!((expected.place, expected.told), (0, 2));
+        expected.read(1);
+        assert_eq!((expected.place, expected.told), (3, 3));
+        expected.read(7);
+        assert_eq!(expected.place, 3);
+        assert!(expected.set(vec![5, 9]));
+        assert_eq!((expected.place, expected.told), (0, 0));
+    }
+}
