@@ -2,6 +2,8 @@
 //! doorbell. The crate's one module with `unsafe`.
 #![allow(unsafe_code)]
 
+pub mod heap;
+
 use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},

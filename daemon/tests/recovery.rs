@@ -51,7 +51,7 @@ fn ask(cache: &Arc<Cache>, session: &Session, items: &[Item]) -> Vec<Answer> {
         lease: Duration::from_secs(60),
         items: 0,
     };
-    collection.acquire(&request, &cache.ssd, &*cache.clock).answers
+    collection.acquire(&request, &*cache.clock).answers
 }
 
 /// Computes and commits items 0..n, each 1 MiB of zeros.
