@@ -123,8 +123,15 @@ fn entries_of_many_segments_are_found_where_they_were_stored_last() {
         assert_eq!(found(&t, &collection, item(*seed)).as_ref(), Some(at), "{seed}");
     }
     // What lay in a segment that is gone is known to have been there.
+    let held = t.ssd.get(segments[2]);
     t.ssd.remove(segments[2], Why::Asked);
     let (_, left) = (all.split_off(1400), all);
+    assert_eq!(
+        found(&t, &collection, item(1500)),
+        None,
+        "whoever still holds the segment"
+    );
+    drop(held);
     assert_eq!(found(&t, &collection, item(1500)), None);
     assert_eq!(enter(&t, &collection, &last, 700, &item(1500)), Reason::Evicted);
     for (seed, at) in &left {

@@ -38,15 +38,21 @@ class Size:
     items: int
     #: Of a cold run.
     images: int
+    #: Of a daemon that has many, a power of ten; with 0 what many cost is left out. 10^7 take three minutes.
+    entries: int
 
 
 #: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images
 #: are as many as the demonstration's. `small` is there to see that all of it runs.
 SIZES = {
-    "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300),
-    "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300),
-    "small": Size(rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48),
+    "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300, entries=10**6),
+    "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300, entries=0),
+    "small": Size(rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48, entries=10**4),
 }
+#: Daemons that are filled with many entries, a minute each; of all of them together, starts.
+DAEMONS, STARTS = 3, 12
+#: Beside which a graph is planned, a power of ten.
+COLLECTIONS = 10_000
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 
@@ -56,6 +62,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
     data = args.data
     import cold
     import knowing
+    import scale
     import warm
 
     images = size.images if data is None else count(data, size.images)
@@ -65,6 +72,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
             size.items, size.processes, size.pairs, args.torch or sys.executable, bool(args.torch)
         ).rows(),
         *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
+        *(scale.rows(DAEMONS, STARTS // DAEMONS, size.entries, COLLECTIONS) if size.entries else ()),
     ]
     if data is not None:
         return [*rows, *cold.Cold(data, images).rows(size.rounds)]
