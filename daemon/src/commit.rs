@@ -175,10 +175,9 @@ impl Cache {
                     self.misses
                         .add(session, collection, reason, self.clock.wall_ns(), tell);
                 }
-                let cpu_s = cost.cpu_ns as f64 / 1e9;
                 self.metrics.elements.with_label_values(&["miss"]).inc();
                 self.metrics.misses.with_label_values(&[reason.text()]).inc();
-                self.metrics.cpu_spent.inc_by(cpu_s);
+                self.metrics.cpu_spent.inc_by(cost.cpu_ns as f64 / 1e9);
                 session.counts.misses.fetch_add(1, Ordering::Relaxed);
                 session.counts.spent_ns.fetch_add(cost.cpu_ns, Ordering::Relaxed);
                 Committed::At(location)

@@ -1,4 +1,4 @@
-//! Where the entries of a collection lie: from input fingerprint to segment and row, in some 27 bytes an entry.
+//! Where the entries of a collection lie: from input fingerprint to segment and row, in less than 30 bytes an entry.
 //!
 //! Each row's tag (16 bytes) stands once, in runs of rows that follow each other in a segment. What finds it is a hash table
 //! of row numbers (4 bytes and one of control, with room to spare), and of the item's name a few bits are kept in a filter.
@@ -17,6 +17,9 @@ pub const GHOSTS_MAX: usize = 100_000;
 
 /// What a row takes here: its tag, its place in the tables at their emptiest, its name, and its part of a run.
 pub const ENTRY_BYTES: u64 = 32;
+
+/// What is kept of a segment that is gone, in rows: some 600 bytes.
+const HOME_ROWS: usize = 32;
 
 /// Rows of a run: 4 KiB of tags, so that nothing is copied to grow but the first tags of a segment.
 const RUN_ROWS: usize = 256;
@@ -39,6 +42,7 @@ struct Run {
 struct Home {
     id: SegmentId,
     segment: Weak<Segment>,
+    /// Its own, and [`HOME_ROWS`].
     rows: usize,
     /// The last of its runs.
     run: u32,
@@ -62,7 +66,9 @@ pub struct Entries {
     free: Vec<u32>,
     homes: Vec<Home>,
     names: Names,
-    /// Entries when ghosts were last counted.
+    /// Rows in runs: those of ghosts, and those that another row took the place of, too.
+    rows: usize,
+    /// Of these, how many there were when ghosts were last counted.
     counted: usize,
 }
 
@@ -134,17 +140,16 @@ impl Entries {
 
     /// Forgets entries whose segments are gone, if there may be too many.
     pub fn forget_ghosts(&mut self) {
-        let len = self.len();
         // Seldom enough that it costs little for each entry made.
-        if len <= self.counted + GHOSTS_MAX.max(self.counted / 4) {
+        if self.rows <= self.counted + GHOSTS_MAX.max(self.counted / 4) {
             return;
         }
-        self.counted = len;
+        self.counted = self.rows;
         let is_gone = |home: &Home| home.segment.upgrade().is_none_or(|s| s.is_gone());
         let gone: Vec<bool> = self.homes.iter().map(is_gone).collect();
         let lost = self.homes.iter().zip(&gone).filter(|(_, gone)| **gone);
         let ghosts: usize = lost.map(|(home, _)| home.rows).sum();
-        if ghosts <= GHOSTS_MAX.max(len / 4) {
+        if ghosts <= GHOSTS_MAX.max(self.rows / 4) {
             return;
         }
         let is_ghost = |run: &Run| gone.get(run.home as usize).is_some_and(|gone| *gone);
@@ -173,8 +178,9 @@ impl Entries {
         }
         let mut gone = gone.iter();
         self.homes.retain(|_| gone.next() == Some(&false));
-        self.counted = self.len();
-        self.names.forget(self.counted);
+        self.rows -= ghosts;
+        self.counted = self.rows;
+        self.names.forget(self.rows);
     }
 
     fn find(&self, tag: Tag) -> Option<(&Home, u32)> {
@@ -196,9 +202,10 @@ impl Entries {
             self.homes.push(Home {
                 id,
                 segment,
-                rows: 0,
+                rows: HOME_ROWS,
                 run: NONE,
             });
+            self.rows += HOME_ROWS;
             self.homes.len() - 1
         });
         let follows = |run: &Run| run.tags.len() < RUN_ROWS && run.first + run.tags.len() as u32 == row;
@@ -223,6 +230,7 @@ impl Entries {
         }
         let home = &mut self.homes[home];
         home.rows += 1;
+        self.rows += 1;
         let tags = &mut self.runs[home.run as usize].tags;
         tags.push(tag);
         home.run * RUN_ROWS as u32 + tags.len() as u32 - 1
@@ -236,4 +244,50 @@ fn row_tag(runs: &[Run], number: u32) -> Tag {
 fn shard_of(tag: Tag) -> usize {
     // The first bound is 0.
     SHARDS.partition_point(|bound| *bound <= tag.last_byte()) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        budget::Budget,
+        clock::SystemClock,
+        tag::Tagger,
+        tier::{
+            ram::RamTier,
+            ssd::{SsdTier, Why},
+        },
+        vfs::OsVfs,
+    };
+    use prebake_fingerprint::Digest;
+
+    #[test]
+    fn what_is_evicted_and_stored_again_and_again_takes_no_more_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let ram = Arc::new(RamTier::new(RamTier::BYTES_MIN).unwrap());
+        let (budget, clock) = (Budget::new(1 << 30, "ssd-full"), Arc::new(SystemClock::default()));
+        let ssd = SsdTier::new(folder.path().into(), budget, Arc::new(OsVfs), clock, ram, |_| {});
+        let tagger = Tagger::new();
+        let mut entries = Entries::default();
+        let each = GHOSTS_MAX as u32 / 4;
+        let mut most = 0;
+        for _ in 0..12 {
+            let open = ssd.create(1, "aa").unwrap();
+            for row in 0..each {
+                let mut input = Digest([0; 32]);
+                input.0[..4].copy_from_slice(&row.to_le_bytes());
+                let name = Names::hash(&row.to_string());
+                entries.insert(open.segment(), row, tagger.tag(&input), name);
+            }
+            assert_eq!(entries.len(), each as usize);
+            ssd.remove(open.segment().id, Why::Asked);
+            entries.forget_ghosts();
+            most = most.max(entries.runs.iter().map(|run| run.tags.len()).sum());
+        }
+        assert!(most < GHOSTS_MAX + 2 * each as usize, "{most}");
+        assert!(
+            entries.runs.len() < 2 * GHOSTS_MAX / RUN_ROWS,
+            "places are used again"
+        );
+    }
 }
