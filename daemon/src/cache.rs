@@ -146,7 +146,7 @@ impl Cache {
             tokio::pin!(change);
             // Enabled before looking: a commit in between is not missed.
             change.as_mut().enable();
-            let answers = collection.acquire(request, &self.ssd, &*self.clock);
+            let answers = collection.acquire(request, &*self.clock);
             self.metrics.takeovers.inc_by(answers.takeovers);
             let left = until.saturating_sub(self.clock.monotonic());
             if !answers.wait || left.is_zero() {

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     index::Space,
     lease::Token,
-    memory::{BLOCK_BYTES, Staging},
+    memory::{BLOCK_BYTES, Staging, heap},
     misses::Cause,
     notes,
     segment::{Cost, ELEMENT_BYTES_MAX, Location, OpenSegment, Row, Segment, WriteBehind, description},
@@ -172,7 +172,7 @@ impl Cache {
             }
             open.touched = self.clock.monotonic();
             let mut copy = |at: u64, into: &mut [u8]| source.read(offset + at, into);
-            match open.append(&row, &self.ram, &mut copy) {
+            let appended = match open.append(&row, &self.ram, &mut copy) {
                 Err(full) if full.code() == "ram-full" => {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.
                     open.writer()
@@ -180,12 +180,13 @@ impl Cache {
                     open.append(&row, &self.ram, &mut copy)
                 }
                 appended => appended,
-            }
+            };
+            Ok((Arc::clone(open.segment()), appended?))
         });
         match appended {
-            Ok((number, location)) => {
+            Ok((segment, (number, location))) => {
                 let planned_empty = session.planned_empty(collection.id);
-                let row = (location.segment, number);
+                let row = (&segment, number);
                 let missed = collection.insert(session.id, &item, row, cost, planned_empty, &self.ssd);
                 let reason = missed.reason;
                 let tell = |cause: &mut Cause| {
@@ -196,10 +197,9 @@ impl Cache {
                     self.misses
                         .add(session, collection, reason, self.clock.wall_ns(), tell);
                 }
-                let cpu_s = cost.cpu_ns as f64 / 1e9;
                 self.metrics.elements.with_label_values(&["miss"]).inc();
                 self.metrics.misses.with_label_values(&[reason.text()]).inc();
-                self.metrics.cpu_spent.inc_by(cpu_s);
+                self.metrics.cpu_spent.inc_by(cost.cpu_ns as f64 / 1e9);
                 session.counts.misses.fetch_add(1, Ordering::Relaxed);
                 session.counts.spent_ns.fetch_add(cost.cpu_ns, Ordering::Relaxed);
                 Committed::At(location)
@@ -301,7 +301,7 @@ impl Cache {
 
     /// Closes segments that were not appended to for so long. Blocking.
     pub fn close_idle(&self, idle: Duration) {
-        let mut filling = false;
+        let (mut filling, mut closed) = (false, false);
         for collection in self.catalog.all() {
             let now = self.clock.monotonic();
             let mut open = collection.open.lock();
@@ -313,6 +313,7 @@ impl Cache {
                 drop(open);
                 if let Some(segment) = segment {
                     self.close_segment(&collection, segment);
+                    closed = true;
                 }
             } else {
                 filling |= open.is_some();
@@ -320,6 +321,10 @@ impl Cache {
         }
         if !filling {
             self.ram.trim();
+        }
+        if closed {
+            // Columns of rows, and what calls took: several times what is kept.
+            heap::trim();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `prebaked`: arguments, configuration, runtime, signals.
 
 use clap::Parser;
-use prebake_daemon::{Config, Error, Result, server::Server};
+use prebake_daemon::{Config, Error, Result, memory::heap, server::Server};
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -45,6 +45,7 @@ impl Args {
 }
 
 fn main() -> ExitCode {
+    heap::begin();
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("PREBAKE_LOG")

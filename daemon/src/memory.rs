@@ -2,6 +2,7 @@
 //! doorbell. The crate's one module with `unsafe`.
 #![allow(unsafe_code)]
 
+pub mod heap;
 mod huge;
 
 use crate::{

@@ -3,7 +3,7 @@
 
 use crate::{
     cache::Cache,
-    collection::Domain,
+    collection::{Collection, Domain},
     error::{Error, Kind, Result},
     index::{IndexStore, Space},
     notes,
@@ -15,7 +15,18 @@ use crate::{
     vfs::Vfs,
 };
 use prebake_fingerprint::Graph;
-use std::{collections::HashMap, sync::atomic::Ordering};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    thread,
+};
+
+/// Footers read at a time: they are small, and a disk answers several requests at once.
+const READERS: usize = 8;
+
+/// Files whose records are in memory at a time: each holds its collection's graph.
+const FILES_AT_ONCE: usize = 1024;
 
 /// What was found.
 #[derive(Debug, Default, Clone, Copy)]
@@ -28,13 +39,21 @@ pub struct Report {
     pub removed: u64,
 }
 
+/// A file that is called as a segment is.
+struct Found {
+    name: String,
+    path: PathBuf,
+    id: SegmentId,
+    disk_bytes: u64,
+}
+
 /// Takes in the segments on disk, removes unfinished and damaged ones, and shrinks to the budget.
 ///
 /// # Errors
 /// If the folder cannot be read.
 pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
     let folder = cache.ssd.folder();
-    let known: HashMap<_, _> = cache
+    let known: HashMap<Vec<u8>, Vec<u8>> = cache
         .index
         .scan(Space::Segments)
         .unwrap_or_default()
@@ -42,6 +61,7 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
         .collect();
     let mut report = Report::default();
     let mut graphs = HashMap::new();
+    let mut files = Vec::new();
     for (name, disk_bytes) in vfs.list(folder)? {
         let path = folder.join(&name);
         let Some(id) = segment_id(&name) else {
@@ -49,28 +69,38 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
             report.removed += 1;
             continue;
         };
-        let record = known
-            .get(name.as_bytes())
-            .and_then(|v| serde_json::from_slice::<Record>(v).ok());
-        let record = match record {
-            Some(record) => Ok(record),
-            None => {
-                report.rebuilt += 1;
-                Record::read(vfs, &path)
-            }
-        };
-        let adopted = record.and_then(|record| adopt(cache, &mut graphs, &name, id, disk_bytes, record));
-        match adopted {
-            Ok(()) => report.segments += 1,
-            Err(error) if error.kind() != Kind::Corrupt => {
-                tracing::warn!(%error, file = name, "a segment is left alone until the next start");
-            }
-            Err(error) => {
-                tracing::warn!(%error, file = name, "removing a damaged segment");
-                vfs.remove(&path)?;
-                report.removed += 1;
+        files.push(Found {
+            name,
+            path,
+            id,
+            disk_bytes,
+        });
+    }
+    for some in files.chunks(FILES_AT_ONCE) {
+        let mut rebuilt = Vec::new();
+        for (file, (record, is_known)) in some.iter().zip(records(vfs, &known, some)) {
+            report.rebuilt += u64::from(!is_known);
+            let kept = record
+                .as_ref()
+                .ok()
+                .filter(|_| !is_known)
+                .and_then(|r| serde_json::to_vec(r).ok());
+            match record.and_then(|record| adopt(cache, &mut graphs, file, record)) {
+                Ok(()) => {
+                    report.segments += 1;
+                    rebuilt.extend(kept.map(|value| (file.name.clone().into_bytes(), value)));
+                }
+                Err(error) if error.kind() != Kind::Corrupt => {
+                    tracing::warn!(%error, file = file.name, "a segment is left alone until the next start");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, file = file.name, "removing a damaged segment");
+                    vfs.remove(&file.path)?;
+                    report.removed += 1;
+                }
             }
         }
+        let _ = cache.index.put(Space::Segments, &rebuilt);
     }
     for collection in cache.catalog.all() {
         cache.judge(&collection);
@@ -81,12 +111,44 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
     Ok(report)
 }
 
+/// What is known of each file, and whether the index knew it; else it is read from the footer, several at a time.
+fn records(vfs: &dyn Vfs, known: &HashMap<Vec<u8>, Vec<u8>>, files: &[Found]) -> Vec<(Result<Record>, bool)> {
+    let one = |file: &Found| {
+        let record = known
+            .get(file.name.as_bytes())
+            .and_then(|v| serde_json::from_slice(v).ok());
+        let is_known = record.is_some();
+        (record.map_or_else(|| Record::read(vfs, &file.path), Ok), is_known)
+    };
+    let parts = files.chunks(files.len().div_ceil(READERS).max(1));
+    thread::scope(|scope| {
+        let readers: Vec<_> = parts
+            .map(|part| {
+                (
+                    part,
+                    scope.spawn(move || part.iter().map(one).collect::<Vec<_>>()),
+                )
+            })
+            .collect();
+        let lost = || {
+            (
+                Err(Error::new(Kind::Io, "io", "a footer's reader panicked")),
+                true,
+            )
+        };
+        let read = readers.into_iter().map(|(part, reader)| {
+            reader
+                .join()
+                .unwrap_or_else(|_| part.iter().map(|_| lost()).collect())
+        });
+        read.flatten().collect()
+    })
+}
+
 fn adopt(
     cache: &Cache,
-    graphs: &mut HashMap<(String, String), u64>,
-    name: &str,
-    id: SegmentId,
-    disk_bytes: u64,
+    graphs: &mut HashMap<(String, String), Arc<Collection>>,
+    file: &Found,
     record: Record,
 ) -> Result<()> {
     let Record {
@@ -97,7 +159,7 @@ fn adopt(
     } = record;
     let key = (domain.clone(), graph.clone());
     let collection = match graphs.get(&key) {
-        Some(collection) => *collection,
+        Some(collection) => Arc::clone(collection),
         None => {
             let bytes = unhex(&graph).ok_or_else(|| Error::corrupt("a graph is not hex"))?;
             let mut graph = Graph::from_canonical(&bytes).map_err(|e| Error::corrupt(e.to_string()))?;
@@ -106,27 +168,26 @@ fn adopt(
             let known = origin.made_ns != 0;
             let (collection, _) = cache.catalog.plan(&domain, &graph, origin)?;
             collection.noted.store(known, Ordering::Relaxed);
-            graphs.insert(key, collection.id);
-            collection.id
+            graphs.insert(key, Arc::clone(&collection));
+            collection
         }
     };
+    let bytes = file.disk_bytes.max(file_bytes);
     cache
         .ssd
-        .adopt(name, id, collection, disk_bytes.max(file_bytes), summary);
+        .adopt(&file.name, file.id, collection.id, bytes, summary);
+    if let Some(segment) = cache.ssd.get(file.id) {
+        collection.find(segment);
+    }
     Ok(())
 }
 
 fn forget_missing(cache: &Cache, index: &dyn IndexStore, names: impl Iterator<Item = Vec<u8>>) {
-    let present: std::collections::HashSet<_> = cache
-        .ssd
-        .all()
-        .iter()
-        .filter_map(|s| s.path().file_name().map(ToOwned::to_owned))
-        .collect();
-    for name in names {
-        if !present.iter().any(|p| p.as_encoded_bytes() == name.as_slice()) {
-            let _ = index.remove(Space::Segments, &name);
-        }
+    let all = cache.ssd.all();
+    let present = all.iter().filter_map(|s| s.path().file_name());
+    let present: HashSet<_> = present.map(|name| name.as_encoded_bytes()).collect();
+    for name in names.filter(|name| !present.contains(name.as_slice())) {
+        let _ = index.remove(Space::Segments, &name);
     }
 }
 

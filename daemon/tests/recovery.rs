@@ -6,6 +6,7 @@ use prebake_daemon::{
     cache::Cache,
     collection::{Answer, Item, Request},
     commit::{Committed, Element},
+    index::Space,
     lease::Token,
     segment::Cost,
     server::Server,
@@ -51,7 +52,7 @@ fn ask(cache: &Arc<Cache>, session: &Session, items: &[Item]) -> Vec<Answer> {
         lease: Duration::from_secs(60),
         items: 0,
     };
-    collection.acquire(&request, &cache.ssd, &*cache.clock).answers
+    collection.acquire(&request, &*cache.clock).answers
 }
 
 /// Computes and commits items 0..n, each 1 MiB of zeros.
@@ -112,6 +113,8 @@ async fn durable_entries_survive_with_the_index_and_without() {
             6,
             "without index: {without_index}"
         );
+        let known = server.cache().index.scan(Space::Segments).unwrap();
+        assert_eq!(known.len(), 1, "the next start need not read the footer");
         let other = server
             .cache()
             .sessions

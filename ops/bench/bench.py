@@ -40,15 +40,34 @@ class Size:
     images: int
     #: Of reads from disk, half a minute each; with 0 they are left out.
     ssd_pairs: int
+    #: Of a daemon that has many, a power of ten; with 0 what many cost is left out. 10^7 take three minutes.
+    entries: int
 
 
 #: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images
 #: are as many as the demonstration's. `small` is there to see that all of it runs.
 SIZES = {
-    "full": Size(rounds=10, processes=10, pairs=20, files=1_000_000, items=10_000, images=300, ssd_pairs=10),
-    "quick": Size(rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300, ssd_pairs=0),
-    "small": Size(rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48, ssd_pairs=1),
+    "full": Size(
+        rounds=10,
+        processes=10,
+        pairs=20,
+        files=1_000_000,
+        items=10_000,
+        images=300,
+        ssd_pairs=10,
+        entries=10**6,
+    ),
+    "quick": Size(
+        rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300, ssd_pairs=0, entries=0
+    ),
+    "small": Size(
+        rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48, ssd_pairs=1, entries=10**4
+    ),
 }
+#: Daemons that are filled with many entries, a minute each; of all of them together, starts.
+DAEMONS, STARTS = 3, 12
+#: Beside which a graph is planned, a power of ten.
+COLLECTIONS = 10_000
 #: A file's `stat` is trusted once the file has been left alone for two seconds.
 SETTLE_SECONDS = 2.5
 
@@ -58,6 +77,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
     data = args.data
     import cold
     import knowing
+    import scale
     import ssd
     import warm
 
@@ -69,6 +89,7 @@ def measure(args: argparse.Namespace, size: Size) -> list[Row]:
         ).rows(),
         *(ssd.Ssd(size.items, size.ssd_pairs, args.torch or sys.executable).rows() if size.ssd_pairs else ()),
         *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
+        *(scale.rows(DAEMONS, STARTS // DAEMONS, size.entries, COLLECTIONS) if size.entries else ()),
     ]
     if data is not None:
         return [*rows, *cold.Cold(data, images).rows(size.rounds)]

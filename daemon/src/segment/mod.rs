@@ -7,6 +7,7 @@ mod digest;
 mod format;
 mod id;
 mod opened;
+mod places;
 mod read;
 mod table;
 mod writer;
@@ -16,13 +17,15 @@ pub use digest::{CHUNK_BYTES, ChunkDigests, chunks};
 pub use format::{Values, schema};
 pub use id::{BlockId, SegmentId};
 pub use opened::OpenedFiles;
-pub use read::{Footer, footer};
+pub use places::Places;
+pub use read::{Footer, Rows, footer};
 pub use table::{Cost, Table};
 pub use writer::{OpenSegment, Row, WriteBehind};
 
 use crate::{
     budget::Reservation,
     collection::Collection,
+    entries::ENTRY_BYTES,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block},
     tier::ram::RamTier,
@@ -57,8 +60,7 @@ pub struct Segment {
     pub collection: u64,
     path: PathBuf,
     vfs: Arc<dyn Vfs>,
-    /// None until it is needed, for segments found at start.
-    table: RwLock<Option<Table>>,
+    held: RwLock<Held>,
     /// Of the blocks that are in the file, until it has a footer.
     digests: Mutex<BTreeMap<u32, ChunkDigests>>,
     /// Held while a block is read from the file, so that jobs that ask for it at once have it read once.
@@ -69,7 +71,19 @@ pub struct Segment {
     file: RwLock<Option<Arc<dyn VfsFile>>>,
     space: Mutex<Space>,
     durable: AtomicBool,
+    gone: AtomicBool,
     summary: Mutex<Summary>,
+}
+
+/// What is in memory of a segment's rows.
+#[derive(Debug)]
+enum Held {
+    /// Nothing yet: it was found at start.
+    Nothing,
+    /// All columns, which are written when it is closed.
+    All(Table),
+    /// Where the elements lie.
+    Places(Places),
 }
 
 /// What a segment takes of the budgets.
@@ -117,7 +131,7 @@ impl Segment {
     ) -> Self {
         Self {
             durable: AtomicBool::new(true),
-            ..Self::new(id, collection, path, vfs, space, None, summary)
+            ..Self::new(id, collection, path, vfs, space, Held::Nothing, summary)
         }
     }
 
@@ -127,7 +141,7 @@ impl Segment {
         path: PathBuf,
         vfs: Arc<dyn Vfs>,
         space: Space,
-        table: Option<Table>,
+        held: Held,
         summary: Summary,
     ) -> Self {
         Self {
@@ -135,73 +149,101 @@ impl Segment {
             collection,
             path,
             vfs,
-            table: RwLock::new(table),
+            held: RwLock::new(held),
             digests: Mutex::default(),
             reading: std::array::from_fn(|_| Mutex::default()),
             pinned: Mutex::default(),
             file: RwLock::new(None),
             space: Mutex::new(space),
             durable: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             summary: Mutex::new(summary),
         }
     }
 
-    /// Where a row's element lies, if the row is that of `fingerprint`.
-    pub fn locate(&self, row: u32, fingerprint: &prebake_fingerprint::Digest) -> Option<Location> {
-        let table = self.table.read();
-        let table = table.as_ref()?;
-        let row = row as usize;
-        (row < table.len() && table.fingerprint(row) == fingerprint).then(|| Location {
+    /// Where a row's element lies; None if the segment is gone or has no such row.
+    pub fn locate(&self, row: u32) -> Option<Location> {
+        let held = self.held.read();
+        let (offset, len, layout) = match &*held {
+            _ if self.is_gone() => None,
+            Held::Nothing => None,
+            Held::All(table) => table.get(row as usize),
+            Held::Places(places) => places.get(row as usize),
+        }?;
+        Some(Location {
             segment: self.id,
-            offset: table.start(row),
-            len: table.element_len(row),
-            layout: Arc::clone(table.layout(row)),
+            offset,
+            len,
+            layout: Arc::clone(layout),
         })
     }
 
-    /// Reads the rows, unless they are here.
+    /// Reads the rows of a segment found at start, and keeps where its elements lie. Blocking.
     ///
     /// # Errors
     /// `corrupt` if the file is not a whole segment, or not one of its collection: what the index said
     /// of it may be of an earlier file of this name. `rows-full` if there is no memory for its rows.
-    pub fn load(&self, collection: &Collection) -> Result<()> {
-        let mut slot = self.table.write();
-        if slot.is_none() {
-            // Before they are read, so that rows for which there is no memory cost little each time they are asked for.
-            let rows = self.summary().rows * table::ROW_BYTES;
-            self.space.lock().rows.resize(rows)?;
-            let file = self.vfs.open(&self.path)?;
-            let footer = footer(&*file)?;
-            if !description::belongs(&footer.metadata, collection) {
-                return Err(Error::corrupt(
-                    "a segment is not of the collection it was taken for",
-                ));
-            }
-            let digest = footer.metadata.get(ROWS_DIGEST).map_or("", String::as_str);
-            let table = footer.table(&*file, digest)?;
-            self.space.lock().rows.resize(table.memory())?;
-            *slot = Some(table);
+    pub fn load(&self, collection: &Collection) -> Result<Rows> {
+        // Before they are read, so that rows for which there is no memory cost little each time they are asked for.
+        let entries = self.summary().rows * ENTRY_BYTES;
+        self.space.lock().rows.resize(entries)?;
+        let (footer, rows) = self.read_rows()?;
+        if !description::belongs(&footer.metadata, collection) {
+            return Err(Error::corrupt(
+                "a segment is not of the collection it was taken for",
+            ));
         }
-        Ok(())
+        let places = rows.places();
+        self.space.lock().rows.resize(entries + places.memory())?;
+        *self.held.write() = Held::Places(places);
+        Ok(rows)
     }
 
-    /// Shows the rows, if they were read; what was seen there.
-    pub fn with_rows<T>(&self, visit: impl FnOnce(&Table) -> T) -> Option<T> {
-        self.table.read().as_ref().map(visit)
+    fn read_rows(&self) -> Result<(Footer, Rows)> {
+        let file = self.vfs.open(&self.path)?;
+        let footer = footer(&*file)?;
+        let digest = footer.metadata.get(ROWS_DIGEST).map_or("", String::as_str);
+        let rows = footer.rows(&*file, digest)?;
+        Ok((footer, rows))
     }
 
-    /// What is published of it by now, and the form of those values. Rows that were not read yet are left where they
-    /// are. Blocking.
+    /// Shows all columns of the rows: those in memory while the segment is open, else read from its file. Blocking.
+    ///
+    /// # Errors
+    /// As the file system says; `corrupt`.
+    pub fn with_rows<T>(&self, visit: impl FnOnce(&Table) -> T) -> Result<T> {
+        if let Held::All(table) = &*self.held.read() {
+            return Ok(visit(table));
+        }
+        Ok(visit(&self.read_rows()?.1.table()))
+    }
+
+    /// All columns of the rows once it is closed, for whoever looks at them more than once. Blocking.
+    ///
+    /// # Errors
+    /// As [`Segment::with_rows`].
+    pub fn closed_rows(&self) -> Result<Option<Table>> {
+        if let Held::All(_) = &*self.held.read() {
+            return Ok(None);
+        }
+        Ok(Some(self.read_rows()?.1.table()))
+    }
+
+    /// What is published of it by now, and the form of those values. Blocking.
     ///
     /// # Errors
     /// `corrupt`, or as the file system says.
     pub fn published(&self) -> Result<(Summary, Values)> {
-        if let Some(table) = self.table.read().as_ref() {
-            let values = Values::of(table, table.len());
-            return Ok((self.summary(), values));
+        if let Held::All(table) = &*self.held.read() {
+            return Ok((self.summary(), Values::of(table, table.len())));
         }
         let file = self.vfs.open(&self.path)?;
         Ok((self.summary(), columns::form(&*file)?))
+    }
+
+    /// Whether it was removed, and nothing of it is to be served.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
     /// A block, from RAM or else read from SSD and checked. Blocking.
@@ -337,11 +379,12 @@ impl Segment {
         self.path.with_extension("arrow.tmp")
     }
 
-    /// Removes its files. Descriptors and maps of it stay valid.
+    /// Removes its files: from then on it is gone. Descriptors and maps of it stay valid.
     ///
     /// # Errors
     /// As the file system says.
     pub fn unlink(&self) -> Result<()> {
+        self.gone.store(true, Ordering::Release);
         self.vfs.remove(&self.temporary_path())?;
         self.vfs.remove(&self.path)
     }

@@ -1,6 +1,7 @@
 //! Reads a segment file's footer and rows; the values are read by block, elsewhere.
 
 use super::{
+    Places,
     format::VALUES_AT,
     table::{Cost, Table},
 };
@@ -14,7 +15,7 @@ use arrow_data::ArrayData;
 use arrow_ipc as ipc;
 use arrow_schema::DataType;
 use prebake_fingerprint::Digest;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// value, input, name, layout, cpu_ns, io_ns.
 const COLUMNS: usize = 6;
@@ -110,7 +111,7 @@ impl Footer {
     ///
     /// # Errors
     /// `corrupt` if the bytes are not what the digest says or do not decode.
-    pub fn table(&self, file: &dyn VfsFile, digest: &str) -> Result<Table> {
+    pub fn rows(&self, file: &dyn VfsFile, digest: &str) -> Result<Rows> {
         let value_len = self.value_len();
         let tail_len = self
             .body_len
@@ -126,28 +127,77 @@ impl Footer {
             tail: Buffer::from_vec(tail),
             value_len,
         };
-        let inputs: FixedSizeBinaryArray = columns.fixed(INPUT, DataType::FixedSizeBinary(32))?.into();
-        let names: LargeStringArray = columns.text(NAME)?.into();
-        let layouts: LargeStringArray = columns.text(LAYOUT)?.into();
-        let cpu: UInt64Array = columns.fixed(CPU_NS, DataType::UInt64)?.into();
-        let io: UInt64Array = columns.fixed(IO_NS, DataType::UInt64)?.into();
-        let ends = columns.ends()?;
-
-        let mut table = Table::default();
-        for (row, end) in ends.into_iter().enumerate() {
-            let len = end
-                .checked_sub(table.value_len())
-                .filter(|_| end <= value_len)
-                .ok_or_else(|| Error::corrupt("a segment's elements do not lie side by side"))?;
-            let cost = Cost {
-                cpu_ns: cpu.value(row),
-                io_ns: io.value(row),
-            };
-            let fingerprint =
-                Digest::try_from(inputs.value(row)).map_err(|e| Error::corrupt(e.to_string()))?;
-            table.push(fingerprint, names.value(row), layouts.value(row), len, cost);
+        let rows = Rows {
+            ends: columns.ends()?,
+            inputs: columns.fixed(INPUT, DataType::FixedSizeBinary(32))?.into(),
+            names: columns.text(NAME)?.into(),
+            layouts: columns.text(LAYOUT)?.into(),
+            cpu_ns: columns.fixed(CPU_NS, DataType::UInt64)?.into(),
+            io_ns: columns.fixed(IO_NS, DataType::UInt64)?.into(),
+        };
+        let in_order = rows.ends.windows(2).all(|pair| pair[0] <= pair[1]);
+        if !in_order || rows.ends.last().is_some_and(|end| *end > value_len) {
+            return Err(Error::corrupt("a segment's elements do not lie side by side"));
         }
-        Ok(table)
+        Ok(rows)
+    }
+}
+
+/// A segment's rows as they are in its file.
+pub struct Rows {
+    ends: Vec<u64>,
+    inputs: FixedSizeBinaryArray,
+    names: LargeStringArray,
+    layouts: LargeStringArray,
+    cpu_ns: UInt64Array,
+    io_ns: UInt64Array,
+}
+
+impl Rows {
+    /// Input fingerprint and name of each row.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = (Digest, &str)> {
+        (0..self.ends.len()).map(|row| (self.fingerprint(row), self.names.value(row)))
+    }
+
+    /// Where the elements lie.
+    pub fn places(&self) -> Places {
+        let mut layouts: Vec<Arc<str>> = Vec::new();
+        let mut known: HashMap<&str, u32> = HashMap::new();
+        let mut last = ("", 0);
+        let mut layout_of = Vec::with_capacity(self.ends.len());
+        for row in 0..self.ends.len() {
+            let layout = self.layouts.value(row);
+            if layout != last.0 || layouts.is_empty() {
+                let number = known.entry(layout).or_insert_with(|| {
+                    layouts.push(layout.into());
+                    layouts.len() as u32 - 1
+                });
+                last = (layout, *number);
+            }
+            layout_of.push(last.1);
+        }
+        Places::new(self.ends.iter().copied(), &layout_of, layouts)
+    }
+
+    /// All columns.
+    pub fn table(&self) -> Table {
+        let mut table = Table::default();
+        for (row, end) in self.ends.iter().enumerate() {
+            let cost = Cost {
+                cpu_ns: self.cpu_ns.value(row),
+                io_ns: self.io_ns.value(row),
+            };
+            let (name, layout) = (self.names.value(row), self.layouts.value(row));
+            table.push(self.fingerprint(row), name, layout, end - table.value_len(), cost);
+        }
+        table
+    }
+
+    fn fingerprint(&self, row: usize) -> Digest {
+        let mut digest = [0; 32];
+        // The column is of 32 bytes a row.
+        digest.copy_from_slice(self.inputs.value(row));
+        Digest(digest)
     }
 }
 

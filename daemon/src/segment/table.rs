@@ -1,5 +1,6 @@
 //! Which element of a segment is whose: one row an element, in arrival order.
 
+use super::Places;
 use prebake_fingerprint::Digest;
 use std::sync::Arc;
 
@@ -12,11 +13,12 @@ pub struct Cost {
     pub io_ns: u64,
 }
 
-/// What a row takes in memory besides its name and layout: its columns here (76 bytes), its places in its collection's maps (80 with
-/// their spare room), and the allocator's share.
-pub(crate) const ROW_BYTES: u64 = 176;
+/// What a row of an open segment takes in memory besides its name and layout: its columns here (68 bytes), and half as much
+/// that they have to spare.
+pub(crate) const ROW_BYTES: u64 = 104;
 
-/// A segment's rows. Elements lie side by side, so a row needs only its end.
+/// All columns of a segment's rows, while it is open or where somebody reads them. Elements lie side by side, so a row needs
+/// only its end.
 #[derive(Debug, Default)]
 pub struct Table {
     fingerprints: Vec<Digest>,
@@ -24,9 +26,11 @@ pub struct Table {
     costs: Vec<Cost>,
     layout_of: Vec<u32>,
     layouts: Vec<Arc<str>>,
-    names: Vec<Box<str>>,
-    /// Bytes of names and layouts.
-    text_len: usize,
+    /// Side by side, and where each ends.
+    names: String,
+    name_ends: Vec<usize>,
+    /// Bytes of layouts.
+    layouts_len: usize,
 }
 
 impl Table {
@@ -36,7 +40,7 @@ impl Table {
         // Few per segment, and the last one is the likeliest.
         let known = self.layouts.iter().rposition(|l| &**l == layout);
         let layout = known.unwrap_or_else(|| {
-            self.text_len += layout.len();
+            self.layouts_len += layout.len();
             self.layouts.push(layout.into());
             self.layouts.len() - 1
         });
@@ -44,8 +48,8 @@ impl Table {
         self.ends.push(end);
         self.costs.push(cost);
         self.layout_of.push(layout as u32);
-        self.text_len += name.len();
-        self.names.push(name.into());
+        self.names.push_str(name);
+        self.name_ends.push(self.names.len());
     }
 
     /// Rows.
@@ -60,7 +64,7 @@ impl Table {
 
     /// Memory that the rows take.
     pub fn memory(&self) -> u64 {
-        self.len() as u64 * ROW_BYTES + self.text_len as u64
+        self.len() as u64 * ROW_BYTES + (self.names.len() + self.layouts_len) as u64
     }
 
     /// Bytes of all elements.
@@ -78,6 +82,11 @@ impl Table {
         self.ends[row] - self.start(row)
     }
 
+    /// First byte, bytes and layout of a row's element; None if there is no such row.
+    pub fn get(&self, row: usize) -> Option<(u64, u64, &Arc<str>)> {
+        (row < self.len()).then(|| (self.start(row), self.element_len(row), self.layout(row)))
+    }
+
     /// Input fingerprint of a row.
     pub fn fingerprint(&self, row: usize) -> &Digest {
         &self.fingerprints[row]
@@ -85,7 +94,8 @@ impl Table {
 
     /// What a person calls the row's item.
     pub fn name(&self, row: usize) -> &str {
-        &self.names[row]
+        let start = row.checked_sub(1).map_or(0, |before| self.name_ends[before]);
+        &self.names[start..self.name_ends[row]]
     }
 
     /// Layout of a row's element.
@@ -98,8 +108,8 @@ impl Table {
         self.costs[row]
     }
 
-    /// CPU time of all rows.
-    pub fn cpu_ns(&self) -> u64 {
-        self.costs.iter().map(|c| c.cpu_ns).sum()
+    /// What is kept of the rows when the segment is closed.
+    pub fn places(&self) -> Places {
+        Places::new(self.ends.iter().copied(), &self.layout_of, self.layouts.clone())
     }
 }

@@ -1,11 +1,12 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BlockId, CHUNK_DIGESTS, ChunkDigests, Cost, Location, Segment, SegmentId, Space, Summary, Table,
+    BlockId, CHUNK_DIGESTS, ChunkDigests, Cost, Held, Location, Segment, SegmentId, Space, Summary, Table,
     format::{VALUES_AT, encode},
     table::ROW_BYTES,
 };
 use crate::{
+    entries::ENTRY_BYTES,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, BlockWriter},
     tier::ram::RamTier,
@@ -77,8 +78,8 @@ impl OpenSegment {
         space: Space,
         now: Duration,
     ) -> Result<Self> {
-        let table = Some(Table::default());
-        let segment = Segment::new(id, collection, path, vfs, space, table, Summary::default());
+        let rows = Held::All(Table::default());
+        let segment = Segment::new(id, collection, path, vfs, space, rows, Summary::default());
         let file = segment.vfs.create(&segment.temporary_path())?;
         *segment.file.write() = Some(Arc::clone(&file));
         Ok(Self {
@@ -143,12 +144,16 @@ impl OpenSegment {
             self.undo(begin, full);
             return Err(e);
         }
-        Ok(self.publish(row, full))
+        self.publish(row, full)
     }
 
     fn make_room_for(&self, row: &Row<'_>) -> Result<()> {
-        let rows = self.segment.table.read().as_ref().map_or(0, Table::memory);
-        let needed = rows + ROW_BYTES + (row.name.len() + row.layout.len()) as u64;
+        let held = self.segment.held.read();
+        let Held::All(table) = &*held else {
+            return Err(lost_its_rows());
+        };
+        let entries = (table.len() as u64 + 1) * ENTRY_BYTES;
+        let needed = table.memory() + ROW_BYTES + (row.name.len() + row.layout.len()) as u64 + entries;
         let mut space = self.segment.space.lock();
         if needed > space.rows.bytes() {
             space.rows.resize(needed.next_multiple_of(ROWS_STEP_BYTES))?;
@@ -166,7 +171,7 @@ impl OpenSegment {
     }
 
     /// Makes an appended element visible.
-    fn publish(&mut self, row: &Row<'_>, full: Vec<(u32, BlockWriter)>) -> (u32, Location) {
+    fn publish(&mut self, row: &Row<'_>, full: Vec<(u32, BlockWriter)>) -> Result<(u32, Location)> {
         let segment = &self.segment;
         let mut pinned = segment.pinned.lock();
         for (index, writer) in full.iter().chain(&self.last) {
@@ -175,8 +180,10 @@ impl OpenSegment {
         drop(pinned);
         self.unwritten.queue.lock().extend(full);
 
-        let mut table = segment.table.write();
-        let table = table.get_or_insert_default();
+        let mut held = segment.held.write();
+        let Held::All(table) = &mut *held else {
+            return Err(lost_its_rows());
+        };
         let (number, offset) = (table.len(), table.value_len());
         table.push(row.fingerprint, row.name, row.layout, row.len, row.cost);
         *segment.summary.lock() = Summary {
@@ -190,7 +197,7 @@ impl OpenSegment {
             len: row.len,
             layout: Arc::clone(table.layout(number)),
         };
-        (number as u32, location)
+        Ok((number as u32, location))
     }
 
     /// What is left to write, if it is as much as may wait: to be run away from the append lock.
@@ -235,13 +242,9 @@ impl OpenSegment {
             .for_each(|block| digests.append(block));
         let mut metadata = metadata.to_vec();
         metadata.push((CHUNK_DIGESTS.into(), digests.to_hex()));
-        let encoded = match segment.table.read().as_ref() {
-            Some(table) => {
-                // What was reserved ahead of rows that did not come. Shrinking does not fail.
-                let _ = segment.space.lock().rows.resize(table.memory());
-                encode(table, value_len, &metadata)?
-            }
-            None => return Err(Error::corrupt("an open segment lost its rows")),
+        let (encoded, places) = match &*segment.held.read() {
+            Held::All(table) => (encode(table, value_len, &metadata)?, table.places()),
+            _ => return Err(lost_its_rows()),
         };
         let file_len = VALUES_AT + value_len + encoded.tail.len() as u64;
         reserve(&segment, file_len)?;
@@ -249,12 +252,20 @@ impl OpenSegment {
         self.file.write_at(&encoded.head, 0)?;
         self.file.sync()?;
         segment.vfs.publish(&segment.temporary_path(), &segment.path)?;
+        let kept = segment.summary().rows * ENTRY_BYTES + places.memory();
+        *segment.held.write() = Held::Places(places);
+        // Less than all columns took. Shrinking does not fail.
+        let _ = segment.space.lock().rows.resize(kept);
         segment.durable.store(true, Ordering::Release);
         *segment.file.write() = None;
         // They are in its footer.
         segment.digests.lock().clear();
         Ok(segment)
     }
+}
+
+fn lost_its_rows() -> Error {
+    Error::corrupt("an open segment lost its rows")
 }
 
 /// Full blocks of one segment on their way to its file.

@@ -4,12 +4,14 @@
 use prebake_daemon::{
     budget::Budget,
     clock::Clock,
+    collection::{Collection, Domain, Nearest, Origin},
     memory::{BLOCK_BYTES, Block},
     segment::{Cost, Location, OpenSegment, Row},
     tier::{ram::RamTier, ssd::SsdTier},
     vfs::OsVfs,
 };
-use prebake_fingerprint::Digest;
+use prebake_fingerprint::{Digest, Graph};
+use prebake_proto::v1;
 use std::{
     path::Path,
     sync::{
@@ -71,6 +73,30 @@ pub fn tiers(folder: &Path, ram_bytes: u64, ssd_bytes: u64) -> Tiers {
 
 pub fn fingerprint(seed: u64) -> Digest {
     Digest(*blake3::hash(&seed.to_le_bytes()).as_bytes())
+}
+
+/// A collection of files that no catalog knows.
+pub fn collection() -> Collection {
+    let graph = v1::Graph {
+        version: 1,
+        operators: vec![v1::Operator {
+            id: "files".into(),
+            name: "files".into(),
+            source: Some(v1::Source {
+                kind: Some(v1::source::Kind::Files(v1::Files::default())),
+            }),
+            ..Default::default()
+        }],
+        output: "files".into(),
+    };
+    let graph = Graph::try_from(graph).unwrap();
+    Collection::new(
+        1,
+        Domain("uid:1".into()),
+        graph,
+        Origin::default(),
+        Nearest::default(),
+    )
 }
 
 /// Bytes that differ for every seed and offset.

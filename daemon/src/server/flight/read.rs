@@ -61,6 +61,8 @@ pub struct Reader {
     domain: Domain,
     collection: Arc<Collection>,
     segment: SegmentId,
+    /// Its rows, if it was closed when this began.
+    table: Option<Table>,
     values: Values,
     next: usize,
     rows: usize,
@@ -81,25 +83,38 @@ impl Reader {
             .filter(|_| claim.boot == visit.cache.boot_id)
             .ok_or_else(gone)?;
         served(&collection)?;
-        segment.load(&collection)?;
+        // Which drops what is of another collection.
+        collection.load(&visit.cache.ssd);
+        if segment.is_gone() {
+            return Err(gone());
+        }
+        let table = segment.closed_rows()?;
         let rows = usize::try_from(claim.rows).unwrap_or(usize::MAX);
         let look = |table: &Table| {
             let values = (rows <= table.len()).then(|| Values::of(table, rows));
             let longest = (0..rows.min(table.len())).map(|row| row_bytes(table, row)).max();
             values.map(|values| (values, longest.unwrap_or(0)))
         };
-        let (values, longest) = segment.with_rows(look).flatten().ok_or_else(bad_ticket)?;
+        let looked = table
+            .as_ref()
+            .map_or_else(|| segment.with_rows(look), |table| Ok(look(table)))?;
+        let (values, longest) = looked.ok_or_else(bad_ticket)?;
         let values = match claim.tensor {
             true if values == Values::Binary => return Err(bad_ticket()),
             true => values,
             false => Values::Binary,
         };
-        let memory = visit.cache.ram.reserve(COPIES * longest.max(BATCH_BYTES))?;
+        let kept = table.as_ref().map_or(0, Table::memory);
+        let memory = visit
+            .cache
+            .ram
+            .reserve(COPIES * longest.max(BATCH_BYTES) + kept)?;
         Ok(Self {
             visit,
             domain,
             collection,
             segment: id,
+            table,
             values,
             next: 0,
             rows,
@@ -126,9 +141,11 @@ impl Reader {
         let cache = &self.visit.cache;
         served(&self.collection)?;
         let segment = cache.ssd.get(self.segment).ok_or_else(gone)?;
-        let columns =
-            segment.with_rows(|table| Columns::of(table, self.next..batch_end(table, self.next, self.rows)));
-        let columns = columns.ok_or_else(gone)?;
+        let some = |table: &Table| Columns::of(table, self.next..batch_end(table, self.next, self.rows));
+        let columns = match &self.table {
+            Some(table) => some(table),
+            None => segment.with_rows(some)?,
+        };
         let place = columns.bytes.clone();
         let mut bytes = vec![0; (place.end - place.start) as usize];
         let mut at = place.start;
