@@ -80,6 +80,7 @@ bench: python $(TORCH_VENV)/.requirements $(PLOTS_VENV)/.requirements \
 	for venv in $(TORCH_VENV) $(if $(WITH_PEERS),$(call bench-venv,loaders)); do if [[ -d $$venv ]]; then \
 	    $$venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 	    $(WHEELS)/*.whl; fi; done
+	$(if $(WITH_PEERS),PATH="$$PATH:$$($(BENCH_LOCKS)/redis.sh $(TEST_CACHE))") \
 	timeout --foreground --kill-after=10 $(BENCH_SECONDS_MAX) $(VENV)/bin/python $(BENCH)/bench.py \
 	    $(if $(DATA),--data '$(DATA)') $(if $(TEXT),--text '$(TEXT)') $(if $(AUDIO),--audio '$(AUDIO)') \
 	    --files $(TEST_CACHE)/bench --torch $(TORCH_VENV)/bin/python --plots $(PLOTS_VENV)/bin/python \

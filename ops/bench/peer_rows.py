@@ -81,7 +81,10 @@ class PeerRows:
             return sys.executable
         if environment not in self.task["environments"]:
             raise PeerError(f"its environment, {environment}, was not given")
-        return str(self.task["environments"][environment])
+        python = str(self.task["environments"][environment])
+        if not Path(python).exists():
+            raise PeerError(f"its environment, {environment}, could not be made here")
+        return python
 
     def _ours(self, daemon: PrivateDaemon, peer: str = "cached", environment: str = OWN) -> Side:
         counted = {COUNT_FILE: str(self.folder / "decodes")}

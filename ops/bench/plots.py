@@ -18,7 +18,7 @@ HEIGHT = 0.3
 
 
 def bars(rows: list[dict[str, Any]], out: Path) -> Path:
-    """Rows with a bar, each over its bar: better to the right, met if the whole interval is right of the line."""
+    """Rows with a bar, each over its bar: better to the right, met if the interval is right of the line."""
     figure, axes = pyplot.subplots(figsize=(9, 1.5 + HEIGHT * len(rows)))
     for place, row in enumerate(reversed(rows)):
         bar, higher = row["bar"], row["better"] == "higher"
