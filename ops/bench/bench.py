@@ -77,7 +77,9 @@ def measure(args: argparse.Namespace, size: Size) -> tuple[list[Row], dict[str, 
         ]
         if not size.peers:
             return rows, {"peers": "left out of a quick run"}
-        half = peer_half.PeerHalf(size.peers, photographs, dict(args.environment), args.text, args.audio)
+        half = peer_half.PeerHalf(
+            size.peers, size.items, photographs, dict(args.environment), args.text, args.audio
+        )
         more, not_run = half.rows()
         return [*rows, *more], not_run
 

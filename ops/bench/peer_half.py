@@ -25,6 +25,8 @@ class PeerHalf:
     """What the peers' half is given. `environments`: Pythons by the names that `rivals.py` has for them."""
 
     pairs: int
+    #: Elements of the row that is held against memmap, as the other rows that are.
+    seeds: int
     photographs: list[str]
     environments: dict[str, str]
     text: Path | None
@@ -38,6 +40,7 @@ class PeerHalf:
         task = {
             "pairs": self.pairs,
             "items": ITEMS,
+            "seeds": self.seeds,
             "paragraphs": PARAGRAPHS,
             "photographs": self.photographs[:whole],
             "environments": self.environments,

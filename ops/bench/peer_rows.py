@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from elements import make_files
 from peer_jobs import Jobs, PeerError, Read, Servers, Side
 from peers import PASSES
 from processes import cache_environment
@@ -36,7 +37,7 @@ QUIET_SECONDS = 0.5
 BEFORE = 2
 COLD_JOBS = 4
 #: So many passes over small sets take a tenth of a second.
-PASSES_STEADY = {"raw": 6, "text": 6, "audio": 40, "train": 2}
+PASSES_STEADY = {"seeds": 1, "text": 6, "audio": 40, "train": 2}
 
 
 class PeerRows:
@@ -47,12 +48,13 @@ class PeerRows:
         self.folder = folder
         self.rows: list[Row] = []
         self.not_run: dict[str, str] = {}
-        self.inputs = {"raw": folder / "raw", "eval": folder / "photographs"}
+        self.inputs = {name: folder / name for name in ("raw", "seeds", "eval")}
         self.inputs["train"] = self.inputs["eval"]
 
     def measure(self) -> None:
         """All rows, in the order of the table."""
         make_raw(self.inputs["raw"], self.task["items"])
+        make_files(self.inputs["seeds"], self.task["seeds"])
         self.inputs["eval"].mkdir()
         for number, path in enumerate(self.task["photographs"]):
             shutil.copy(path, self.inputs["eval"] / f"{number:05}.jpg")
@@ -120,7 +122,7 @@ class PeerRows:
             shutil.copy(path, before)
         time.sleep(SETTLE_SECONDS)
         for number in range(self.task["pairs"]):
-            self._told(f"cold {number + 1}/{self.task['rounds']}")
+            self._told(f"cold {number + 1}/{self.task['pairs']}")
             with tempfile.TemporaryDirectory(dir=self.folder) as made, PrivateDaemon(Path(made)) as daemon:
                 self._filled_from(self._ours(daemon), before)
                 ours, row.versions = self._read_cold(self._ours(daemon), number)
@@ -141,7 +143,12 @@ class PeerRows:
     def _steady(self, daemon: PrivateDaemon) -> None:
         """Jobs that are kept, pass after pass."""
         rows = [
-            ("raw", None, Row("vs_flock_memmap_warm", "in order / the flock script", "higher", 0.95), "flock")
+            (
+                "seeds",
+                None,
+                Row("vs_flock_memmap_warm", "in order / the flock script", "higher", 0.95),
+                "flock",
+            )
         ]
         for work, of in (("text", "ragged int32 tokens"), ("audio", "ragged float32 spectra")):
             for name, seed in (("seq", None), ("shuffled", 1)):

@@ -1,6 +1,7 @@
 """What the jobs of a comparison make: inputs, and the steps that lead from one to its element.
 
 `raw`     files that are elements, so that every peer reads the same bytes, whatever it decodes with
+`seeds`   files that name elements of random bytes, as the other warm rows have them
 `eval`    the demonstration's pipeline over JPEGs: decode, resize, crop
 `train`   its other one: decode, then a random crop and flip
 `text`    paragraphs, each as many int32 tokens as it has words: ragged
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from elements import SHAPE
+from elements import SHAPE, element
 
 #: Of a vocabulary as language models have it.
 TOKENS = 50_257
@@ -27,6 +28,7 @@ FRAME, HOP = 256, 128
 PHOTOGRAPHS = ("eval", "train")
 SUFFIXES = {
     "raw": (".bin",),
+    "seeds": (".txt",),
     "eval": (".jpg", ".jpeg"),
     "train": (".jpg", ".jpeg"),
     "text": (".txt",),
@@ -62,7 +64,7 @@ def steps(name: str) -> list[Callable[[Any], Any]]:
         # Pillow's plugins are no cost of the first image's.
         _demo_pipeline.warm_up()
         return _demo_pipeline.transforms(name, seed=os.getpid())
-    return [{"raw": raw, "text": tokens, "audio": spectra}[name]]
+    return [{"raw": raw, "seeds": element, "text": tokens, "audio": spectra}[name]]
 
 
 class Work:
@@ -117,11 +119,9 @@ def touch(batches: Iterable[Any]) -> Touched:
     count = size = total = 0
     for batch in batches:
         count += len(batch)
-        if isinstance(batch, list):
-            for element in batch:
-                size += element.nbytes
-                total += int(element.reshape(-1).view(np.uint32).sum(dtype=np.uint64))
-        else:
-            size += batch.nbytes
-            total += int(batch.reshape(-1).view(np.uint64).sum())
+        for array in batch if isinstance(batch, list) else [batch]:
+            size += array.nbytes
+            # Images have whole words of eight bytes; what is ragged, of four.
+            word = np.uint64 if array.dtype == np.uint8 else np.uint32
+            total += int(array.reshape(-1).view(word).sum(dtype=np.uint64))
     return Touched(count, size, total % 2**64)

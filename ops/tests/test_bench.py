@@ -30,7 +30,7 @@ ROWS = {
 def test_every_row_is_measured(tmp_path: Path) -> None:
     report, text = tmp_path / "bench.json", tmp_path / "text"
     text.mkdir()
-    (text / "some.txt").write_text("\n".join(f"a paragraph of {i} words" for i in range(60)))
+    (text / "some.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(60)))
     done = subprocess.run(
         [
             sys.executable,
