@@ -45,6 +45,7 @@ def peers(rows: list[dict[str, Any]], out: Path) -> Path:
     axes.set_xscale("log")
     axes.set_yticks(range(len(rows)), [row["id"] for row in reversed(rows)])
     axes.set_xlabel("elements a second, all jobs together")
+    axes.margins(y=0.01)
     axes.legend()
     return _saved(figure, out)
 
