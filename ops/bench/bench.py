@@ -1,23 +1,25 @@
-"""`python ops/bench/bench.py`: what Prebake costs and gains, against no cache and against `numpy.memmap`.
+"""`python ops/bench/bench.py`: what Prebake costs and gains, against no cache, `numpy.memmap` and its peers.
 
 What is compared runs by turns in the same run, so that figures are ratios; the median, its 95 % bootstrap
-interval and the extremes are told. Nothing else should run meanwhile. `QUICK=1` takes fewer pairs: enough to
-see that it works, too few to tell a few percent. Reports a table and `--out` (JSON).
+interval and the extremes are told. Nothing else should run meanwhile. `QUICK=1` takes fewer pairs and no
+peers: enough to see that it works, too few to tell a few percent. Reports a table and `--out` (JSON).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import importlib.metadata
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rows import Row, table
+import report
+from rows import Row
 
 from prebake._demo_run import ONE_THREAD
 
@@ -42,6 +44,8 @@ class Size:
     ssd_pairs: int
     #: Of a daemon that has many, a power of ten; with 0 what many cost is left out. 10^7 take three minutes.
     entries: int
+    #: Pairs with each peer; with 0 they are left out.
+    peers: int
 
 
 #: 10,000 elements are 1.5 GB, more than processors cache, and a pass takes a tenth of a second; the images
@@ -56,12 +60,21 @@ SIZES = {
         images=300,
         ssd_pairs=10,
         entries=10**6,
+        peers=10,
     ),
     "quick": Size(
-        rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300, ssd_pairs=0, entries=0
+        rounds=3, processes=3, pairs=10, files=0, items=4_000, images=300, ssd_pairs=0, entries=0, peers=0
     ),
     "small": Size(
-        rounds=1, processes=1, pairs=2, files=10_000, items=500, images=48, ssd_pairs=1, entries=10**4
+        rounds=1,
+        processes=1,
+        pairs=2,
+        files=10_000,
+        items=500,
+        images=48,
+        ssd_pairs=1,
+        entries=10**4,
+        peers=2,
     ),
 }
 #: Daemons that are filled with many entries, a minute each; of all of them together, starts.
@@ -72,44 +85,70 @@ COLLECTIONS = 10_000
 SETTLE_SECONDS = 2.5
 
 
-def measure(args: argparse.Namespace, size: Size) -> list[Row]:
-    """All rows, in the order of the table."""
-    data = args.data
+def measure(args: argparse.Namespace, size: Size) -> tuple[list[Row], dict[str, str]]:
+    """All rows, in the order of the table, and what was not run, by name with the reason."""
     import cold
     import knowing
+    import peer_half
     import scale
     import ssd
     import warm
 
-    images = size.images if data is None else count(data, size.images)
-    rows = [
-        *warm.idle_rows(size.processes),
-        *warm.Warm(
-            size.items, size.processes, size.pairs, args.torch or sys.executable, bool(args.torch)
-        ).rows(),
-        *(ssd.Ssd(size.items, size.ssd_pairs, args.torch or sys.executable).rows() if size.ssd_pairs else ()),
-        *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
-        *(scale.rows(DAEMONS, STARTS // DAEMONS, size.entries, COLLECTIONS) if size.entries else ()),
-    ]
-    if data is not None:
-        return [*rows, *cold.Cold(data, images).rows(size.rounds)]
-    with tempfile.TemporaryDirectory(prefix="prebake-bench-images-") as folder:
-        from prebake import _demo_images
+    with contextlib.ExitStack() as stack:
+        data = args.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prebake-images-")))
+        if args.data is None:
+            make(data, size.images)
+        python = args.torch or sys.executable
+        photographs = images(data, size.images)
+        rows = [
+            *warm.idle_rows(size.processes),
+            *warm.Warm(size.items, size.processes, size.pairs, python, bool(args.torch)).rows(),
+            *(ssd.Ssd(size.items, size.ssd_pairs, python).rows() if size.ssd_pairs else ()),
+            *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
+            *(scale.rows(DAEMONS, STARTS // DAEMONS, size.entries, COLLECTIONS) if size.entries else ()),
+            *cold.Cold(data, len(photographs)).rows(size.rounds),
+        ]
+        if not size.peers:
+            return rows, {"peers": "left out of a quick run"}
+        half = peer_half.PeerHalf(
+            size.peers, size.items, photographs, dict(args.environment), args.text, args.audio
+        )
+        more, not_run = half.rows()
+        return [*rows, *more], not_run
 
-        print(f"making {images} images", file=sys.stderr)
-        _demo_images.make(Path(folder), images)
-        time.sleep(SETTLE_SECONDS)
-        return [*rows, *cold.Cold(Path(folder), images).rows(size.rounds)]
+
+def make(folder: Path, count: int) -> None:
+    """JPEGs, where none are given."""
+    from prebake import _demo_images
+
+    print(f"making {count} images", file=sys.stderr)
+    _demo_images.make(folder, count)
+    time.sleep(SETTLE_SECONDS)
 
 
-def count(data: Path, most: int) -> int:
+def images(data: Path, most: int) -> list[str]:
     """JPEGs of a folder that will be used."""
     from prebake import _demo_job
 
-    found = len(_demo_job.images(str(data), most))
+    found = _demo_job.images(str(data), most)
     if not found:
         sys.exit(f"no JPEG under {data}")
     return found
+
+
+def plot(python: str | None, out: Path) -> list[str]:
+    """Plots of a written report, by a Python that has matplotlib; their names."""
+    if python is None:
+        return []
+    script = Path(__file__).with_name("plots.py")
+    done = subprocess.run([python, str(script), str(out)], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.split()
+
+
+def environment(named: str) -> tuple[str, str]:
+    """`NAME=PYTHON`, as an option."""
+    name, _, python = named.partition("=")
+    return name, python
 
 
 def main() -> None:
@@ -122,30 +161,48 @@ def main() -> None:
     )
     parser.add_argument("--size", choices=SIZES, help="instead of `full`, or `quick` with QUICK=1")
     parser.add_argument("--torch", help="a Python that has torchvision and this package")
+    parser.add_argument(
+        "--environment",
+        type=environment,
+        action="append",
+        default=[],
+        metavar="NAME=PYTHON",
+        help="a Python that has some peers, by its name in rivals.py; peers without one are not run",
+    )
+    parser.add_argument("--plots", help="a Python that has matplotlib; without it, nothing is drawn")
+    parser.add_argument("--text", type=Path, help="a folder of text files, for rows of ragged tokens")
+    parser.add_argument("--audio", type=Path, help="a folder of WAV files, for rows of ragged spectra")
     args = parser.parse_args()
     # NumPy reads these when it is loaded, which is why what needs it is imported later.
     os.environ.update(ONE_THREAD)
     quick = os.environ.get("QUICK", "") not in ("", "0")
-    size = args.size or ("quick" if quick else "full")
-    before = os.getloadavg()[0]
-    rows = [row.figures() for row in measure(args, SIZES[size])]
-    report: dict[str, Any] = {
-        "images_made": args.data is None,
-        "size": size,
+    args.size = args.size or ("quick" if quick else "full")
+    before, start = os.getloadavg()[0], time.monotonic()
+    rows, not_run = measure(args, SIZES[args.size])
+    told = [{**row.figures(), "versions": row.versions or versions()} for row in rows]
+    run = {
+        "size": args.size,
+        "images": "made for this run" if args.data is None else "as given",
         "processors": os.cpu_count(),
         "load_before": before,
+        # Its own makes about 2.
         "load_after": os.getloadavg()[0],
-        "rows": rows,
+        "seconds": time.monotonic() - start,
+        "versions": versions(),
+        "not_run": not_run,
     }
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(report, indent=2))
-    print(table(rows))
-    print("\nmet: by the median; ? where the bar lies within the 95 % interval.")
-    print(
-        f"Images {'made for this run' if args.data is None else 'as given'}; load {before:.2f} before and "
-        f"{report['load_after']:.2f} after on {os.cpu_count()} processors (its own makes about 2). "
-        f"The same figures are in {args.out}."
-    )
+    print(report.write(args.out, told, run))
+    plots = plot(args.plots, args.out)
+    print(f"The same in {args.out}, and beside it {', '.join(['.md', '-run.json', *plots])}.")
+
+
+def versions() -> dict[str, str]:
+    """Of what the benchmark itself runs by."""
+    return {
+        "python": sys.version.split()[0],
+        "kernel": os.uname().release,
+        **{name: importlib.metadata.version(name) for name in ("prebake", "numpy", "pillow")},
+    }
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class Cold:
 
     def rows(self, rounds: int) -> list[Row]:
         """In each round every kind of run once, one after the other, so that slow spells hit all alike."""
-        same = Row("uncached_vs_uncached", "A/A: CPU of 1 job without cache / the same", "lower")
+        same = Row("uncached_vs_uncached", "A/A: CPU of 1 job without cache / the same", "lower", same=True)
         probe = Row("probe_cpu_s", "CPU seconds, the probe of a pipeline's first job", "lower")
         one = Row("cold_1job_cpu", "eval, 1 job and daemon / 1 job without cache", "lower", 1.06)
         four = Row("cold_4jobs_cpu", f"eval, {JOBS} jobs and daemon / 1 job without cache", "lower", 1.12)

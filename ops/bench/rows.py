@@ -27,6 +27,10 @@ class Row:
     samples: list[float] = field(default_factory=list)
     #: Of what it was measured with, where that is not what the benchmark runs by.
     versions: dict[str, str] = field(default_factory=dict)
+    #: A/A: measured against itself, so that it must be 1.
+    same: bool = False
+    #: Elements a second of both sides of each pair, where that is what is compared.
+    speeds: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, samples: Iterable[float]) -> Row:
         """This row with more samples."""
@@ -48,6 +52,8 @@ class Row:
             "pairs": len(self.samples),
             "bar": self.bar,
             "versions": self.versions,
+            "same": self.same,
+            "speeds": [statistics.median(side) for side in zip(*self.speeds, strict=True)],
         }
 
 
@@ -57,29 +63,3 @@ def _interval(samples: list[float]) -> tuple[float, float]:
     medians = sorted(statistics.median(numbers.choices(samples, k=len(samples))) for _ in range(RESAMPLES))
     outside = round(RESAMPLES * (1 - CONFIDENCE) / 2)
     return medians[outside], medians[-1 - outside]
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """All rows for people, and whether each meets its bar."""
-    head = f"{'row':26}{'median':>9}{'95 % interval':>20}{'min - max':>20}{'n':>4}{'bar':>9}  {'met':5}of"
-    return "\n".join([head, *(_line(row) for row in rows)])
-
-
-def _line(row: dict[str, Any]) -> str:
-    interval = f"{row['low']:.3f} - {row['high']:.3f}"
-    extremes = f"{row['min']:.3f} - {row['max']:.3f}"
-    bar = "" if row["bar"] is None else f"{'>=' if row['better'] == 'higher' else '<='} {row['bar']:g}"
-    return (
-        f"{row['id']:26}{row['value']:9.3f}{interval:>20}{extremes:>20}{row['pairs']:4}{bar:>9}  "
-        f"{_met(row):5}{row['of']}"
-    )
-
-
-def _met(row: dict[str, Any]) -> str:
-    """`yes` or `NO` by the median; with `?` if the bar lies within the interval, so that another run may say
-    otherwise."""
-    if row["bar"] is None:
-        return ""
-    higher = row["better"] == "higher"
-    met = row["value"] >= row["bar"] if higher else row["value"] <= row["bar"]
-    return ("yes" if met else "NO") + ("?" if row["low"] <= row["bar"] <= row["high"] else "")

@@ -60,7 +60,7 @@ def _fill(daemon: PrivateDaemon, entries: int, found: dict[str, Row]) -> None:
         _add(
             found,
             Row(
-                f"entries_{count:.0e}_mib",
+                f"entries_{power(count)}_mib",
                 f"MiB, daemon with {count:,} entries",
                 "lower",
             ),
@@ -74,7 +74,7 @@ def _fill(daemon: PrivateDaemon, entries: int, found: dict[str, Row]) -> None:
         _add(
             found,
             Row(
-                f"lookup_{count:.0e}_us",
+                f"lookup_{power(count)}_us",
                 f"daemon's CPU microseconds, one of {count:,}",
                 "lower",
             ),
@@ -93,12 +93,12 @@ def _fill(daemon: PrivateDaemon, entries: int, found: dict[str, Row]) -> None:
 
 def _start(daemon: PrivateDaemon, starts: int, entries: int, found: dict[str, Row]) -> None:
     restart = Row(
-        f"restart_{entries:.0e}_s",
+        f"restart_{power(entries)}_s",
         "seconds, start until planned and read from",
         "lower",
         1,
     )
-    rebuild = Row(f"rebuild_{entries:.0e}_s", "the same, without its index", "lower", 10)
+    rebuild = Row(f"rebuild_{power(entries)}_s", "the same, without its index", "lower", 10)
     for turn in range(2 * starts):
         daemon.stop()
         if turn % 2:
@@ -154,7 +154,7 @@ def _collections(most: int) -> list[Row]:
                 job.plan(graph)
                 spent.append((time.perf_counter_ns() - begun) / 1e3)
             of = f"microseconds, round trip of Plan among {count:,} collections"
-            row = Row(f"plan_{count:.0e}_us", of, "lower")
+            row = Row(f"plan_{power(count)}_us", of, "lower")
             found.append(row.add([statistics.median(spent)]))
     few, many = sorted(held)[-2:]
     slope = (held[many] - held[few]) * BYTES_PER_MEBI / (many - few)
@@ -193,3 +193,8 @@ def _powers(first: int, last: int) -> Iterator[int]:
 
 def _add(found: dict[str, Row], row: Row, sample: float) -> Any:
     found.setdefault(row.id, row).add([sample])
+
+
+def power(count: int) -> str:
+    """A power of ten as rows are called by: `1e6`."""
+    return f"1e{len(str(count)) - 1}"

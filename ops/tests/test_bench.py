@@ -22,19 +22,35 @@ ROWS = {
     "hit_us",
     "many_check_s",
     "cold_4jobs_cpu",
+    "vs_flock_memmap_cold4",
+    "vs_flock_memmap_warm",
+    "text_shuffled_vs_memmap",
 }
 
 
 def test_every_row_is_measured(tmp_path: Path) -> None:
-    report = tmp_path / "bench.json"
+    report, text = tmp_path / "bench.json", tmp_path / "text"
+    text.mkdir()
+    (text / "some.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(60)))
     done = subprocess.run(
-        [sys.executable, str(BENCH / "bench.py"), "--size", "small", "--out", str(report)],
+        [
+            sys.executable,
+            str(BENCH / "bench.py"),
+            "--size",
+            "small",
+            "--text",
+            str(text),
+            "--out",
+            str(report),
+        ],
         capture_output=True,
         text=True,
         timeout=BENCH_SECONDS_MAX,
     )
     assert done.returncode == 0, done.stderr
-    rows = {row["id"]: row for row in json.loads(report.read_text())["rows"]}
+    rows = {row["id"]: row for row in json.loads(report.read_text())}
     assert rows.keys() >= ROWS
     assert all(row["min"] > 0 or row["id"].endswith("extra_us") for row in rows.values()), rows
     assert all(name in done.stdout for name in rows)
+    not_run = json.loads((tmp_path / "bench-run.json").read_text())["not_run"]
+    assert {"hf", "ray", "audio_seq_vs_memmap"} <= not_run.keys()
