@@ -37,12 +37,13 @@ class AtOnce(NamedTuple):
             return None
         return Sent(made_by, indices, self.connection.job.boot_id, *found)
 
-    def values(self, indices: Sequence[int]) -> list[Any] | None:
-        """One by one. Inputs are looked at now."""
+    def values(self, indices: Sequence[int], validated: bool = False) -> list[Any] | None:
+        """One by one. Inputs are looked at now, unless they were."""
         if len(set(indices)) < len(indices):
             # Each is given a value of its own.
             return None
-        elements = _unless_refused(lambda: list(itertools.takewhile(_is_there, map(self.items.get, indices))))
+        found = map(self.items.get, indices, itertools.repeat(validated))
+        elements = _unless_refused(lambda: list(itertools.takewhile(_is_there, found)))
         if elements is None or len(elements) < len(indices):
             return None
         try:

@@ -123,7 +123,9 @@ class Dataset(Transparent):
                 told = start + EXPECTED_MAX * 7 // 8
             batch = None
             with contextlib.suppress(Exception):
-                batch = self._pipeline.array_at_once(order[start:end], writable)
+                batch = self._pipeline.batch_at_once(order[start:end], writable)
+            if type(batch) is list:
+                batch = _stacked(batch)
             if batch is None:
                 batch = self._untripped(lambda: self._batch(order, start, end, writable))  # noqa: B023
             yield batch

@@ -189,11 +189,15 @@ class Pipeline:
             self._inputs.look_again(indices)
         return self.fill.gather(self._inputs.told(indices), self._inputs.told_ahead(ahead), found, validated)
 
-    def array_at_once(self, indices: Sequence[int], writable: bool) -> Any:
-        """Items as one array, where all of them are there and everything is as it was, so that nothing of the
-        user's has to run; else None. No generator is looked at: nothing can draw."""
+    def batch_at_once(self, indices: Sequence[int], writable: bool) -> Any:
+        """Items as one array, or as a list where no array can be made of them, if all of them are there and
+        everything is as it was, so that nothing of the user's has to run; else None. No generator is looked
+        at: nothing can draw."""
         at_once = self._at_once() if indices and self.source.bare and self._holds() else None
-        return None if at_once is None else at_once.array(indices, writable)
+        if at_once is None:
+            return None
+        array = at_once.array(indices, writable)
+        return at_once.values(indices, validated=True) if array is None else array
 
     def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
         """Items' elements, under the same conditions. Inputs are looked at now."""

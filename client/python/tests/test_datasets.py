@@ -80,6 +80,11 @@ def load(path: str) -> Any:
     return np.asarray(Image.open(path).convert("RGB"))
 
 
+def cropped(image: Any) -> Any:
+    """As many rows as its first number says."""
+    return image[: 1 + int(image[0, 0, 0]) % 40].copy()
+
+
 def plain(dataset: Any, seed: int, order: list[int]) -> list[Any]:
     random.seed(seed)
     return [dataset[i] for i in order]
@@ -430,3 +435,29 @@ def test_no_epoch_begins_before_an_item_is_asked_for_again(
     assert closely and not any(closely)
     wrapped.__getitems__([0, 1])
     assert closely.count(True) == 1
+
+
+@pytest.mark.usefixtures("connected")
+def test_elements_of_many_shapes_that_are_there_are_read_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = sorted(str(path) for path in folder.iterdir())
+    wrapped = prebake.wrap(paths, [load, cropped])
+    expected = list(wrapped.batches(size=10))
+    begun: list[Pipeline] = []
+    begin = Pipeline.begin
+    monkeypatch.setattr(Pipeline, "begin", lambda self: (begun.append(self), begin(self))[1])
+    for writable in (True, False):
+        begun.clear()
+        for found, first in zip(wrapped.batches(size=10, writable=writable), expected, strict=True):
+            assert isinstance(found, list)
+            assert all(map(np.array_equal, found, first))
+            assert len({element.shape for element in found}) > 1
+            for element in found:
+                # One's own, as they always are.
+                element.fill(0)
+        assert len(begun) == 1, "only the epoch begins"
+    # Twins have values of their own, for which the long way is gone.
+    one, other = next(wrapped.batches([3, 3, 4], 3))[:2]
+    one.fill(0)
+    assert not np.array_equal(one, other)
