@@ -146,10 +146,11 @@ impl Stream {
                     rest.bytes.start = end;
                     continue;
                 }
-                if asked {
-                    return Err(Error::protocol("what was declared is not there"));
-                }
                 if state.coming.is_empty() || state.free(state.first) == 0 {
+                    // Nothing is left of it to declare, or no slot comes free.
+                    if asked {
+                        return Err(Error::protocol("what was declared is not there"));
+                    }
                     asked = true;
                     let following = runs[place + 1..].iter().cloned();
                     state.begin_anew(std::iter::once(rest.clone()).chain(following));
@@ -204,6 +205,9 @@ impl State {
     }
 
     fn come(&mut self, location: Location) {
+        if location.bytes.is_empty() {
+            return;
+        }
         self.coming_bytes += location.bytes.len();
         match self.coming.back_mut() {
             Some(last) if last.touches(&location) => last.bytes.end = location.bytes.end,
@@ -277,7 +281,7 @@ impl State {
     /// Declares what is coming, as far as there are free slots for it and it fills them (or in any case, to `flush`), and
     /// waits for a load. False if that is gone.
     fn exchange(&mut self, data: &Mutex<DataSocket>, take: Option<u64>, flush: bool) -> Result<bool> {
-        let first = take.unwrap_or(self.first);
+        let (first, number) = (take.unwrap_or(self.first), self.next);
         let mut loads = Vec::new();
         let slot_bytes = self.ring.as_ref().map_or(0, |ring| ring.slot_bytes);
         while self.free(first) > 0 && (self.coming_bytes >= slot_bytes || flush && !self.coming.is_empty()) {
@@ -289,8 +293,13 @@ impl State {
             anew: self.anew,
             take,
             ring: false,
+            number,
         };
-        let (answer, _) = ask(data, request).inspect_err(|_| self.forget_all())?;
+        let (answer, _) = ask(data, request).inspect_err(|_| {
+            // What was refused was not declared. If it was, the daemon refuses the next for its number.
+            self.next = number;
+            self.forget_all();
+        })?;
         self.anew = false;
         if take.is_some() {
             (self.first, self.taken) = (first, true);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use prebake_client::Items;
+use prebake_client::{Items, Made};
 use support::{Daemon, Data, ELEMENT_BYTES, all, data, ensure};
 
 /// Room for 16 blocks of 4 MiB, of which most are kept for what is on its way; 90 MB of elements.
@@ -131,4 +131,25 @@ fn what_is_evicted_while_it_is_read_ahead_is_computed_again() {
         assert!(batch.unwrap().bytes.as_slice() == expected);
     }
     assert!(computed > 0);
+}
+
+#[test]
+fn an_element_longer_than_the_ring_is_read_from_disk() {
+    /// A ring has 7 MiB here.
+    const LONG: usize = 24_000_001;
+    let data = data(1);
+    let mut daemon = Daemon::start(&["--ram-bytes", "268435456"]);
+    let long: Vec<u8> = (0..LONG).map(|at| (at % 251) as u8).collect();
+    let items = data.items(&daemon.job("first"));
+    items.acquire(&[0], &[], 1, &mut support::patience()).unwrap();
+    assert!(items.put(0, "long", &[&long], Made::default()).unwrap());
+    items.commit().unwrap();
+    daemon.control().sync().unwrap();
+    drop(items);
+    daemon.restart();
+    let items = data.items(&daemon.job("second"));
+    ensure_located(&items, &[0]);
+    let (view, _) = items.get(0, true).unwrap().expect("it is there");
+    assert!(view.as_slice() == long);
+    assert_eq!(items.stats().reused, 1);
 }

@@ -16,6 +16,7 @@ use std::{
     collections::VecDeque,
     ops::Range,
     os::fd::{AsFd, BorrowedFd},
+    thread,
 };
 
 /// Loads of one job that are read at a time: an SSD is as fast with fewer requests of a megabyte.
@@ -105,6 +106,22 @@ impl Load {
     }
 }
 
+/// A load that is being read, which is told of however that ends: somebody may wait for it.
+struct Ending<'a> {
+    ahead: &'a ReadAhead,
+    number: u64,
+    done: Option<u64>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.ahead.state.lock().readers -= 1;
+        }
+        self.ahead.finish(self.number, self.done);
+    }
+}
+
 impl AsFd for ReadAhead {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
@@ -125,6 +142,22 @@ impl ReadAhead {
     /// Where loads are read to: load `n` to slot `n`.
     pub fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    /// Whether loads to be declared have the numbers that the job thinks they have. If not, it would find others in its slots.
+    ///
+    /// # Errors
+    /// `bad-request` if they have not.
+    pub fn check_next(&self, number: u64, loads: &[Load]) -> Result<()> {
+        let state = self.state.lock();
+        if loads.is_empty() || number == state.first + state.loads.len() as u64 {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Invalid,
+            "bad-request",
+            "loads are declared out of turn",
+        ))
     }
 
     /// The job is done with the loads before `done`, or with all of them, and will want these next.
@@ -162,15 +195,18 @@ impl ReadAhead {
     /// Reads loads in order, by `read`, which is given room for all that is behind its place, until none waits. Blocking.
     pub fn run(&self, read: impl Fn(Piece, &mut [u8]) -> Result<u64>) {
         while let Some((number, load)) = self.begin() {
+            let mut ending = Ending {
+                ahead: self,
+                number,
+                done: None,
+            };
             let mut slot = self.ring.slot(number);
             // A job that changed its mind may have been promised the slot for another load since. Not from here on: whoever
             // reads that waits for the slot.
-            let done = match self.is_wanted(number) {
-                true => load.read(&mut slot, &read).ok(),
-                false => None,
-            };
+            if self.is_wanted(number) {
+                ending.done = load.read(&mut slot, &read).ok();
+            }
             drop(slot);
-            self.finish(number, done);
         }
     }
 

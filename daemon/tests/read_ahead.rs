@@ -210,7 +210,10 @@ fn loads_are_read_in_the_order_declared_and_never_more_than_there_are_slots() {
     assert!(ahead.declare(None, disk.loads(&ORDER[..8])).is_err());
     // Forgotten at once, before any is read.
     ahead.declare(None, disk.loads(&ORDER[..7])).unwrap();
-    ahead.declare(None, disk.loads(&ORDER[..1])).unwrap();
+    let more = disk.loads(&ORDER[..1]);
+    assert!(ahead.check_next(6, &more).is_err(), "another load is due");
+    ahead.check_next(7, &more).unwrap();
+    ahead.declare(None, more).unwrap();
     ahead.declare(None, disk.loads(&ORDER[..7])).unwrap();
     let readers = disk.readers(&ahead);
     assert_eq!(readers.len(), READERS);

@@ -162,6 +162,37 @@ fn a_flipped_bit_is_never_served() {
 }
 
 #[test]
+fn a_flipped_bit_before_the_values_moves_no_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, SSD);
+    let mut open = t.ssd.create(0, "aa").unwrap();
+    for seed in 0..3 {
+        append(&mut open, &t.ram, seed, 1000, 1);
+    }
+    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let whole = fs::read(file(folder.path())).unwrap();
+    let fingerprints = |table: &prebake_daemon::segment::Table| -> Vec<_> {
+        (0..table.len()).map(|row| *table.fingerprint(row)).collect()
+    };
+    let expected = segment.with_rows(fingerprints).unwrap();
+    // Of the message before the values, which says where each column begins.
+    let mut refused = 0;
+    for at in (8192 - 700..8192).flat_map(|at| [(at, 1u8), (at, 32)]) {
+        let mut bytes = whole.clone();
+        bytes[at.0] ^= at.1;
+        fs::write(file(folder.path()), bytes).unwrap();
+        match segment.with_rows(fingerprints) {
+            Ok(found) => assert_eq!(found, expected, "byte {} of it", at.0),
+            Err(error) => {
+                assert_eq!(error.code(), "corrupt");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 100, "{refused} flips were seen");
+}
+
+#[test]
 fn a_file_cut_anywhere_is_no_segment() {
     let folder = tempfile::tempdir().unwrap();
     let t = tiers(folder.path(), RAM, SSD);

@@ -12,7 +12,7 @@ use std::{collections::HashMap, path::Path};
 /// Footer metadata: version of this use of Arrow.
 const FORMAT: &str = "prebake.format";
 /// The one version this daemon reads and writes.
-const FORMAT_VERSION: &str = "3";
+const FORMAT_VERSION: &str = "4";
 /// Footer metadata: trust domain.
 const DOMAIN: &str = "prebake.domain";
 /// Footer metadata: subgraph digest.

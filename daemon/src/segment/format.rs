@@ -73,10 +73,10 @@ pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> R
     }
     tail.pad();
     let body_len = tail.body_len();
-    let mut metadata = metadata.to_vec();
-    metadata.push((ROWS_DIGEST.into(), blake3::hash(&tail.bytes).to_hex().to_string()));
-
     let batch = batch_message(table.len() as i64, &nodes, &buffers, body_len as i64);
+    let mut metadata = metadata.to_vec();
+    metadata.push((ROWS_DIGEST.into(), rows_digest(&batch, &tail.bytes)));
+
     let mut head = MAGIC.to_vec();
     head.extend([0; 2]);
     head.extend(schema_message(&schema));
@@ -96,6 +96,14 @@ pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> R
     tail.extend((footer.len() as i32).to_le_bytes());
     tail.extend(MAGIC);
     Ok(Encoded { head, tail })
+}
+
+/// Of the columns behind the values, and of the message that says where each begins.
+pub(super) fn rows_digest(message: &[u8], tail: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(message.len() as u64).to_le_bytes());
+    hasher.update(message).update(tail);
+    hasher.finalize().to_hex().to_string()
 }
 
 /// Body bytes behind the value buffer.

@@ -241,6 +241,11 @@ impl Segment {
         Ok((self.summary(), columns::form(&*file)?))
     }
 
+    /// Whether its rows were read, and are of its collection.
+    pub fn is_loaded(&self) -> bool {
+        !matches!(*self.held.read(), Held::Nothing)
+    }
+
     /// Whether it was removed, and nothing of it is to be served.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)

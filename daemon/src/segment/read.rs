@@ -2,7 +2,7 @@
 
 use super::{
     Places,
-    format::VALUES_AT,
+    format::{VALUES_AT, rows_digest},
     table::{Cost, Table},
 };
 use crate::{
@@ -37,6 +37,8 @@ pub struct Footer {
     /// Whether the elements are all of one length, without offsets.
     tensor: bool,
     body_len: u64,
+    /// The record batch's message, which all of the above but the metadata is from.
+    message: Vec<u8>,
 }
 
 /// Reads and checks a footer. A file without a valid one does not exist.
@@ -74,8 +76,8 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
     }
     let mut message = vec![0; len as usize];
     file.read_at(&mut message, at as u64)?;
-    let message = ipc::root_as_message(&message[8..]).map_err(|_| bad("its message does not parse"))?;
-    let batch = message
+    let parsed = ipc::root_as_message(&message[8..]).map_err(|_| bad("its message does not parse"))?;
+    let batch = parsed
         .header_as_record_batch()
         .ok_or_else(|| bad("its message is no record batch"))?;
 
@@ -86,17 +88,20 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
         return Err(bad("columns are missing"));
     }
     let metadata = footer.custom_metadata().into_iter().flatten();
+    let buffers = buffers
+        .iter()
+        .map(|b| (b.offset() as u64, b.length() as u64))
+        .collect();
+    // One node more than columns: the child of FixedSizeList.
+    let tensor = nodes.len() == COLUMNS + 1;
     Ok(Footer {
         metadata: metadata
             .filter_map(|kv| Some((kv.key()?.to_owned(), kv.value()?.to_owned())))
             .collect(),
         rows,
-        buffers: buffers
-            .iter()
-            .map(|b| (b.offset() as u64, b.length() as u64))
-            .collect(),
-        // One node more than columns: the child of FixedSizeList.
-        tensor: nodes.len() == COLUMNS + 1,
+        buffers,
+        tensor,
+        message,
         body_len,
     })
 }
@@ -119,7 +124,7 @@ impl Footer {
             .ok_or_else(|| Error::corrupt("a segment's values exceed its body"))?;
         let mut tail = vec![0; tail_len as usize];
         file.read_at(&mut tail, VALUES_AT + value_len)?;
-        if blake3::hash(&tail).to_hex().as_str() != digest {
+        if rows_digest(&self.message, &tail) != digest {
             return Err(Error::corrupt("a segment's rows do not match their digest"));
         }
         let columns = Columns {

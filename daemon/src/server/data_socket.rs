@@ -236,9 +236,10 @@ fn read_ahead(cache: &Arc<Cache>, session: &Arc<Session>, ask: v1::ReadAhead) ->
     };
     let loads = ask.loads.into_iter();
     let loads = loads.map(|load| Load::new(load.pieces.into_iter().map(piece).collect()));
-    let loads = loads.collect::<Result<_>>()?;
+    let loads: Vec<_> = loads.collect::<Result<_>>()?;
     let ahead = session.read_ahead(&cache.ram)?;
     let done = if ask.anew { None } else { ask.take.or(Some(0)) };
+    ahead.check_next(ask.number, &loads)?;
     ahead.declare(done, loads)?;
     cache.read_on(session, &ahead);
     let taken = ask.take.map(|number| ahead.wait(number)).transpose()?.flatten();

@@ -188,7 +188,7 @@ async fn what_is_read_ahead_is_bounded_and_only_ones_own() {
     job.stage(BLOCK_BYTES).await;
     let token = job.lease(collection, 1).await;
     let at = job.commit(collection, (1, token), (0, 4096)).await.unwrap();
-    let read = |pieces: &[(u64, u64, u64)], take| {
+    let read = |number, pieces: &[(u64, u64, u64)], take| {
         let piece = |(segment, start, end): &(u64, u64, u64)| v1::Piece {
             segment: *segment,
             start: *start,
@@ -198,6 +198,7 @@ async fn what_is_read_ahead_is_bounded_and_only_ones_own() {
         Ask::ReadAhead(v1::ReadAhead {
             loads: vec![v1::Load { pieces }],
             take,
+            number,
             ..Default::default()
         })
     };
@@ -207,15 +208,15 @@ async fn what_is_read_ahead_is_bounded_and_only_ones_own() {
         (at.segment, 0, u64::MAX),
         (at.segment, 1, (1 << 20) + 1),
     ] {
-        assert_eq!(job.data.refusal(read(&[wrong], None)).await, "bad-request");
+        assert_eq!(job.data.refusal(read(0, &[wrong], None)).await, "bad-request");
     }
-    assert_eq!(job.data.refusal(read(&[mine; 65], None)).await, "bad-request");
-    assert_eq!(job.data.refusal(read(&[mine], Some(1))).await, "bad-request");
+    assert_eq!(job.data.refusal(read(0, &[mine; 65], None)).await, "bad-request");
+    assert_eq!(job.data.refusal(read(0, &[mine], Some(1))).await, "bad-request");
     // Mine, past the end of mine, and nobody's.
     let past = (at.segment, 16384, 16385);
     let nobodys = (u64::MAX, 0, 1);
     for (number, (piece, there)) in (0..).zip([(mine, true), (past, false), (nobodys, false)]) {
-        let declared = job.data.exchange(read(&[piece], None)).await.unwrap();
+        let declared = job.data.exchange(read(number, &[piece], None)).await.unwrap();
         assert!(matches!(declared, (Say::ReadDone(done), 0) if done.slots == 7 && !done.there));
         let take = Ask::ReadAhead(v1::ReadAhead {
             take: Some(number),
@@ -228,10 +229,14 @@ async fn what_is_read_ahead_is_bounded_and_only_ones_own() {
             "{piece:?}"
         );
     }
-    for _ in 0..6 {
-        job.data.exchange(read(&[mine], None)).await.unwrap();
+    // Out of turn: what came of it would be taken for another load.
+    for number in [0, 2, 4] {
+        assert_eq!(job.data.refusal(read(number, &[mine], None)).await, "bad-request");
     }
-    assert_eq!(job.data.refusal(read(&[mine], None)).await, "bad-request");
+    for number in 3..9 {
+        job.data.exchange(read(number, &[mine], None)).await.unwrap();
+    }
+    assert_eq!(job.data.refusal(read(9, &[mine], None)).await, "bad-request");
     assert!(job.alive().await);
 }
 

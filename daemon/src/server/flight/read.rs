@@ -85,7 +85,7 @@ impl Reader {
         served(&collection)?;
         // Which drops what is of another collection.
         collection.load(&visit.cache.ssd);
-        if segment.is_gone() {
+        if segment.is_gone() || !segment.is_loaded() {
             return Err(gone());
         }
         let table = segment.closed_rows()?;
