@@ -2,15 +2,19 @@
 //! doorbell. The crate's one module with `unsafe`.
 #![allow(unsafe_code)]
 
+mod buffers;
 pub mod heap;
 mod huge;
+mod ring;
+
+pub use buffers::{Buffer, BufferPool};
+pub use ring::{Ring, SLOT_BYTES};
 
 use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},
 };
 use memmap2::{MmapMut, MmapOptions};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, memfd_create,
 };
@@ -49,32 +53,6 @@ pub struct BlockWriter {
     len: usize,
 }
 
-/// Ordinary memory of one block, page-aligned, that goes back to its pool when dropped.
-#[derive(Debug)]
-pub struct Buffer<'a> {
-    /// None only while it is dropped.
-    memory: Option<Pooled>,
-    pool: &'a BufferPool,
-}
-
-/// Buffers for blocks on their way to the disk or from it, used again and again.
-#[derive(Debug)]
-pub struct BufferPool {
-    state: Mutex<Buffers>,
-    returned: Condvar,
-}
-
-#[derive(Debug)]
-struct Buffers {
-    waiting: Vec<Pooled>,
-    made: usize,
-}
-
-type Pooled = (Option<MmapMut>, Reservation);
-
-/// Blocks on their way at a time; more would not make an SSD faster.
-const BUFFERS_MAX: usize = 4;
-
 /// The kernel refuses a seal while something of its own holds a page (it is moved, or looked at by the monitor of accesses),
 /// after it waited a tenth of a second. So often in a row it is no chance.
 const SEAL_TRIES: usize = 5;
@@ -87,18 +65,6 @@ pub struct Staging {
     bytes: u64,
     _reservation: Reservation,
 }
-
-/// Memory that the daemon reads files into, and that one client copies from, slot by slot. Only the daemon can write to it.
-#[derive(Debug)]
-pub struct Ring {
-    fd: OwnedFd,
-    /// Each locked while it is read into.
-    slots: Vec<Mutex<MmapMut>>,
-    _reservation: Reservation,
-}
-
-/// Bytes of a slot of a [`Ring`]: a read of so many is as fast as any, and the first is there after a millisecond.
-pub const SLOT_BYTES: u64 = 1 << 20;
 
 /// A page whose first 8 bytes count evictions, so that clients notice them without a call.
 #[derive(Debug)]
@@ -172,76 +138,6 @@ impl Block {
     /// If it cannot be done now; the block is then as it was.
     pub fn to_huge_pages(&self) -> Result<bool> {
         huge::collapse(self.fd.as_fd())
-    }
-}
-
-impl BufferPool {
-    /// A pool with one buffer, so that what frees memory never waits for memory. Needs a reservation of
-    /// [`BLOCK_BYTES`].
-    pub fn new(reservation: Reservation) -> Self {
-        let buffers = Buffers {
-            waiting: vec![(None, reservation)],
-            made: 1,
-        };
-        Self {
-            state: Mutex::new(buffers),
-            returned: Condvar::new(),
-        }
-    }
-
-    /// A buffer: one that waits, else a new one if `reserve` grants it, else the next that comes back.
-    ///
-    /// # Errors
-    /// If the system has no memory left.
-    pub fn take(&self, reserve: impl Fn(u64) -> Result<Reservation>) -> Result<Buffer<'_>> {
-        let mut state = self.state.lock();
-        let (map, reservation) = loop {
-            if let Some(waiting) = state.waiting.pop() {
-                break waiting;
-            }
-            if state.made < BUFFERS_MAX
-                && let Ok(reservation) = reserve(BLOCK_BYTES)
-            {
-                state.made += 1;
-                break (None, reservation);
-            }
-            self.returned.wait(&mut state);
-        };
-        drop(state);
-        // From here on dropping it returns it, whatever fails.
-        let mut buffer = Buffer {
-            memory: Some((map, reservation)),
-            pool: self,
-        };
-        if let Some((map @ None, _)) = &mut buffer.memory {
-            let fresh = MmapMut::map_anon(BLOCK_BYTES as usize);
-            *map = Some(fresh.map_err(|e| Error::io("allocating a buffer", e))?);
-        }
-        Ok(buffer)
-    }
-
-    /// Lets go of memory that waits: nothing was written or read for a while.
-    pub fn trim(&self) {
-        let mut state = self.state.lock();
-        let keep = state.waiting.len().min(1);
-        state.made -= state.waiting.len() - keep;
-        state.waiting.truncate(keep);
-        state.waiting.iter_mut().for_each(|(map, _)| *map = None);
-    }
-}
-
-impl Buffer<'_> {
-    /// All of it.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        let map = self.memory.as_mut().and_then(|(map, _)| map.as_mut());
-        map.map_or(&mut [], |map| map)
-    }
-}
-
-impl Drop for Buffer<'_> {
-    fn drop(&mut self) {
-        self.pool.state.lock().waiting.extend(self.memory.take());
-        self.pool.returned.notify_one();
     }
 }
 
@@ -376,50 +272,6 @@ impl AsFd for Staging {
     }
 }
 
-impl Ring {
-    /// As many slots as `reservation` has room for.
-    ///
-    /// # Errors
-    /// If the system has no memory or descriptors left.
-    pub fn create(reservation: Reservation) -> Result<Self> {
-        let count = reservation.bytes() / SLOT_BYTES;
-        let fd = memfd("prebake-ring", count * SLOT_BYTES)?;
-        allocate(&fd, count * SLOT_BYTES)?;
-        let map = |slot| {
-            let mut options = MmapOptions::new();
-            options.offset(slot * SLOT_BYTES).len(SLOT_BYTES as usize);
-            // SAFETY: as in `map_writable`: the memfd cannot shrink, no other process knows it yet, and it is sealed below
-            // before one does. The ranges of slots do not overlap, so each map is the only writable one of its bytes.
-            let mapped = unsafe { options.map_mut(&fd) };
-            mapped.map_err(|e| Error::io("mapping shared memory", e))
-        };
-        let slots = (0..count).map(|slot| map(slot).map(Mutex::new));
-        let slots = slots.collect::<Result<_>>()?;
-        seal_others(&fd)?;
-        Ok(Self {
-            fd,
-            slots,
-            _reservation: reservation,
-        })
-    }
-
-    /// Number of slots.
-    pub fn slots(&self) -> u64 {
-        self.slots.len() as u64
-    }
-
-    /// The bytes of the slot that a number comes to when slots are taken in turn.
-    pub fn slot(&self, number: u64) -> MutexGuard<'_, MmapMut> {
-        self.slots[(number % self.slots()) as usize].lock()
-    }
-}
-
-impl AsFd for Ring {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
 impl Doorbell {
     /// A doorbell that was never rung.
     ///
@@ -489,26 +341,6 @@ mod tests {
         assert_eq!(budget.used(), BLOCK_BYTES);
         drop(block);
         assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn without_memory_for_another_buffer_the_first_is_waited_for() {
-        let budget = Budget::new(2 * BLOCK_BYTES, "ram-full");
-        let reserve = |bytes| budget.reserve(bytes);
-        let pool = BufferPool::new(reserve(BLOCK_BYTES).unwrap());
-        let first = pool.take(reserve).unwrap();
-        let mut second = pool.take(reserve).unwrap();
-        second.bytes().fill(1);
-        std::thread::scope(|scope| {
-            let third = scope.spawn(|| pool.take(reserve).unwrap().bytes().len());
-            drop(second);
-            assert_eq!(third.join().unwrap() as u64, BLOCK_BYTES);
-        });
-        drop(first);
-        assert_eq!(budget.used(), 2 * BLOCK_BYTES);
-        pool.trim();
-        assert_eq!(budget.used(), BLOCK_BYTES, "one is always to be had");
-        assert_eq!(pool.take(reserve).unwrap().bytes()[0], 0, "its memory was let go");
     }
 
     #[test]
