@@ -29,7 +29,13 @@ where
     tokio::task::spawn_blocking(work).await
 }
 
-/// Runs work that nobody waits for in a thread of its own, which gets the processor when no job wants it.
+/// The same, for work that tells of its end by itself.
+#[expect(clippy::disallowed_methods, reason = "this is the seam")]
+pub fn detached(work: impl FnOnce() + Send + 'static) {
+    drop(tokio::task::spawn_blocking(work));
+}
+
+/// Runs work that may come last in a thread of its own, which gets the processor when no job wants it.
 ///
 /// # Errors
 /// If the system has no thread left.
@@ -41,10 +47,4 @@ pub fn idle(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> 
         work();
     });
     started.map(drop)
-}
-
-/// The same, for work that nobody waits for.
-#[expect(clippy::disallowed_methods, reason = "this is the seam")]
-pub fn detached(work: impl FnOnce() + Send + 'static) {
-    drop(tokio::task::spawn_blocking(work));
 }
