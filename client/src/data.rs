@@ -64,17 +64,7 @@ impl DataSocket {
             return Err(Error::lost("the session ended"));
         }
         self.broken = true;
-        let request = DataRequest { kind: Some(kind) }.encode_to_vec();
-        retry_on_intr(|| {
-            let packet = [IoSlice::new(&request)];
-            sendmsg(
-                &self.fd,
-                &packet,
-                &mut SendAncillaryBuffer::default(),
-                SendFlags::NOSIGNAL,
-            )
-        })
-        .map_err(Error::lost)?;
+        self.send(kind)?;
         let (length, fds) = self.receive()?;
         let answer = DataResponse::decode(&self.answer[..length])
             .map_err(Error::protocol)?
@@ -85,6 +75,31 @@ impl DataSocket {
             data_response::Kind::Failure(failure) => Err(refused(failure)),
             answer => Ok((answer, fds)),
         }
+    }
+
+    /// Says something that has no answer.
+    ///
+    /// # Errors
+    /// `daemon-lost` if the connection ended or took nothing in time.
+    pub(crate) fn tell(&mut self, kind: data_request::Kind) -> Result<()> {
+        match self.broken {
+            true => Err(Error::lost("the session ended")),
+            false => self.send(kind),
+        }
+    }
+
+    fn send(&self, kind: data_request::Kind) -> Result<()> {
+        let request = DataRequest { kind: Some(kind) }.encode_to_vec();
+        let sent = retry_on_intr(|| {
+            let packet = [IoSlice::new(&request)];
+            sendmsg(
+                &self.fd,
+                &packet,
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::NOSIGNAL,
+            )
+        });
+        sent.map(drop).map_err(Error::lost)
     }
 
     /// Ends the session, for the daemon as well.

@@ -354,6 +354,7 @@ impl Items {
         if self.0.session.is_here() {
             self.0.tell(self.0.state.lock(), false);
             self.0.session.flush_learned();
+            self.0.session.wait_until_told();
         }
     }
 }

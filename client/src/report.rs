@@ -1,15 +1,18 @@
 //! What a job read, counted here and told to the daemon now and then.
 
-use crate::channel::DEADLINE;
+use crate::data::PACKET_BYTES_MAX;
 use crate::location::Location;
-use crate::session::{ITEMS_MAX, Session};
-use prebake_proto::v1::{BlockReads, ReportRequest};
+use crate::session::Session;
+use prebake_proto::v1::{BlockReads, Report};
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// Warm reads make no call, so reports are all the daemon knows of them. Often enough for its eviction, seldom enough to
 /// cost nothing. A process that is killed, as workers of a cluster are, takes what it has not told yet with it.
 const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Blocks of one packet: the numbers of each take less than 40 bytes.
+const READS_MAX: usize = PACKET_BYTES_MAX / 40 - 2;
 
 /// How an element came to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +71,7 @@ impl Tally {
     }
 
     /// A report that is due, or any there is when `now` is None.
-    pub(crate) fn report(&mut self, now: Option<Duration>) -> Option<ReportRequest> {
+    pub(crate) fn report(&mut self, now: Option<Duration>) -> Option<Report> {
         if now.is_some_and(|now| now.saturating_sub(self.told_at) < INTERVAL) {
             return None;
         }
@@ -79,8 +82,7 @@ impl Tally {
         self.told_at = now.unwrap_or(self.told_at);
         self.told = stats;
         let reads = self.reads.drain();
-        Some(ReportRequest {
-            session: 0,
+        Some(Report {
             collection: 0,
             hits: stats.reused - told.reused,
             follows: stats.followed - told.followed,
@@ -99,25 +101,18 @@ impl Tally {
     }
 }
 
-/// Sends a report. A report that does not arrive is not worth failing for.
-pub(crate) fn send(session: &Session, collection: u64, mut report: ReportRequest) {
-    report.session = session.id;
-    report.collection = collection;
+/// Sends a report. One that does not arrive is not worth failing for.
+pub(crate) fn send(session: &Session, collection: u64, mut report: Report) {
     let reads = std::mem::take(&mut report.reads);
-    let mut parts = reads.chunks(ITEMS_MAX);
+    let mut parts = reads.chunks(READS_MAX);
     loop {
         // Outcomes go with the first part.
-        report.reads = parts.next().unwrap_or_default().to_vec();
-        let part = std::mem::replace(
-            &mut report,
-            ReportRequest {
-                session: session.id,
-                collection,
-                ..Default::default()
-            },
-        );
-        let sent = session.call(DEADLINE, |mut c| async move { c.report(part).await });
-        if sent.is_err() || parts.len() == 0 {
+        let part = Report {
+            collection,
+            reads: parts.next().unwrap_or_default().to_vec(),
+            ..std::mem::take(&mut report)
+        };
+        if session.tell(part).is_err() || parts.len() == 0 {
             return;
         }
     }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use prebake_fingerprint::{Digest, FileStat};
 use prebake_proto::v1::cache_client::CacheClient;
 use prebake_proto::v1::{
-    self, Graph, Hello, MemoRequest, PlanRequest, PlanResponse, Remember, data_request, data_response,
+    self, Graph, Hello, MemoRequest, PlanRequest, PlanResponse, Remember, Report, data_request, data_response,
 };
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -319,7 +319,19 @@ impl Session {
                 items.tell(items.state.lock(), false);
             }
             self.flush_learned();
+            self.wait_until_told();
         }
+    }
+
+    /// Tells what was read, without waiting until the daemon has heard it.
+    pub(crate) fn tell(&self, report: Report) -> Result<()> {
+        self.unless_lost(|| self.sockets.data.lock().tell(data_request::Kind::Report(report)))
+    }
+
+    /// Waits until the daemon has heard all that it was told: packets are taken in turn.
+    pub(crate) fn wait_until_told(&self) {
+        let nothing = data_request::Kind::Return(v1::Return::default());
+        let _ = self.unless_lost(|| self.sockets.data.lock().exchange(nothing));
     }
 
     /// Tells the daemon what was learned of files since the last question.

@@ -121,9 +121,10 @@ class Dataset(Transparent):
             if start >= told:
                 self._pipeline.expect(order[start : start + EXPECTED_MAX])
                 told = start + EXPECTED_MAX * 7 // 8
-            batch = None
-            with contextlib.suppress(Exception):
+            try:
                 batch = self._pipeline.batch_at_once(order[start:end], writable)
+            except Exception:
+                batch = None
             if type(batch) is list:
                 batch = _stacked(batch)
             if batch is None:

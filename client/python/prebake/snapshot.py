@@ -119,8 +119,7 @@ class Snapshot:
         """Whether the same roots reach the same objects now."""
         refer_to, hold_under = _looks()
         return (
-            len(roots) == len(self._roots)
-            and all(map(operator.is_, roots, self._roots))
+            same(roots, self._roots)
             and refer_to(self._walked, self._referents)
             and hold_under(self._spaces, self._values, _ABSENT)
             and (not self._tables or list(map(len, self._tables)) == self._lengths)

@@ -90,9 +90,13 @@ def flags() -> tuple[str, ...]:
 
 def loaded_flags() -> list[Any]:
     """The values of those whose modules are loaded, cheaply: before every batch."""
-    loaded = ((sys.modules.get(module), attribute) for _, module, attribute, _ in FLAGS)
-    values = (getattr(module, attribute, None) for module, attribute in loaded if module is not None)
-    return [value() if callable(value) else value for value in values]
+    found = []
+    for _, name, attribute, _ in FLAGS:
+        module = sys.modules.get(name)
+        if module is not None:
+            value = getattr(module, attribute, None)
+            found.append(value() if callable(value) else value)
+    return found
 
 
 @functools.lru_cache(maxsize=PARTS_MAX)

@@ -5,7 +5,7 @@ use crate::raw::buffer::{Parts, View};
 use prebake_client::{Code, Error, Made};
 use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyRange, PyRangeMethods};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,6 +21,25 @@ type Input = (Cow<'static, [u8]>, Vec<Stat>);
 
 fn tuple(stat: prebake_client::FileStat) -> Stat {
     (stat.device, stat.inode, stat.size, stat.mtime_ns, stat.ctime_ns)
+}
+
+/// Numbers of items, as a range or any other sequence.
+pub(crate) struct Indices(Vec<usize>);
+
+impl<'py> FromPyObject<'_, 'py> for Indices {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Indices> {
+        if let Ok(range) = given.cast::<PyRange>() {
+            // Most batches in order are one, and to make an object of each number takes longer than to look it up.
+            let (start, step) = (range.start()?, range.step()?);
+            // Each number is within the range, whatever the product is.
+            let number = |i: isize| usize::try_from(start.wrapping_add(step.wrapping_mul(i)));
+            let numbers = (0..isize::try_from(range.len()?)?).map(number).collect::<Result<_, _>>();
+            return Ok(Indices(numbers?));
+        }
+        given.extract().map(Indices)
+    }
 }
 
 /// Items that a job reads, each the input of one element.
@@ -108,12 +127,12 @@ impl Items {
     fn batch(
         &self,
         py: Python<'_>,
-        indices: Vec<usize>,
+        indices: Indices,
         validated: bool,
         writable: bool,
     ) -> PyResult<Option<(View, String, usize)>> {
         let batch = py
-            .detach(|| self.0.batch(&indices, validated, writable))
+            .detach(|| self.0.batch(&indices.0, validated, writable))
             .map_err(raise)?;
         Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
     }

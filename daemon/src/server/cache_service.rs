@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Kind, Result},
     graphs,
     lease::Token,
-    segment::{Cost, Location, SegmentId},
+    segment::{Cost, Location},
     session::Session,
     task,
 };
@@ -129,20 +129,6 @@ impl v1::cache_server::Cache for Service {
             .collect::<Result<_>>()?;
         collection.release(&entries, session.id);
         Ok(Response::new(v1::ReleaseResponse {}))
-    }
-
-    async fn report(&self, request: Request<v1::ReportRequest>) -> Reply<v1::ReportResponse> {
-        let body = request.get_ref();
-        let (session, collection) = self.open(&request, body.session, body.collection)?;
-        self.0
-            .served(&session, &collection, body.hits, body.follows, body.bypasses);
-        self.0.verified(&collection, body.verified, body.verify_cpu_ns);
-        for read in &body.reads {
-            let segment = u32::try_from(read.segment).map_or(SegmentId(u32::MAX), SegmentId);
-            self.0
-                .touched(segment, read.block, u64::from(read.elements), read.bytes);
-        }
-        Ok(Response::new(v1::ReportResponse {}))
     }
 
     async fn mismatch(&self, request: Request<v1::MismatchRequest>) -> Reply<v1::MismatchResponse> {

@@ -139,6 +139,12 @@ async fn converse(
 ) -> Result<()> {
     while let Some(ask) = next(cache, socket, buffer).await? {
         let reply = match ask {
+            Ask::Report(report) => {
+                if let Err(error) = reported(cache, session, &report) {
+                    tracing::debug!(%error, "a report of what a client read");
+                }
+                continue;
+            }
             Ask::Plan(graph) => plan(cache, session, graph).await,
             ask => {
                 let (cache, session) = (Arc::clone(cache), Arc::clone(session));
@@ -195,8 +201,25 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
             let evicted = evicted.into_iter().map(wire).collect();
             Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
         }
-        Ask::Hello(_) | Ask::Plan(_) => Err(bad_request("hello was said already")),
+        Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) => Err(bad_request("hello was said already")),
     }
+}
+
+fn reported(cache: &Cache, session: &Session, report: &v1::Report) -> Result<()> {
+    let collection = cache.catalog.get(report.collection, &domain(session))?;
+    cache.served(
+        session,
+        &collection,
+        report.hits,
+        report.follows,
+        report.bypasses,
+    );
+    cache.verified(&collection, report.verified, report.verify_cpu_ns);
+    for read in &report.reads {
+        let id = block_id(read.segment, read.block);
+        cache.touched(id.segment, id.index, u64::from(read.elements), read.bytes);
+    }
+    Ok(())
 }
 
 fn map_blocks(cache: &Cache, session: &Session, map: &v1::MapBlocks) -> Result<Reply> {
