@@ -16,6 +16,7 @@ from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.at_once import AtOnce
 from prebake.errors import Refused, not_cached, warn_once, where
+from prebake.withheld import Withheld
 
 #: Time to lease at once: long against the 2 ms of asking, looking and committing, short against what others
 #: wait for. Wall time, since they wait for reading too. Where little is left the daemon grants less.
@@ -36,8 +37,6 @@ READS_MAX = 3
 LOOK_WORK, LOOK_WORK_NS_MAX = 10, 1_000_000_000
 #: Leases at once where a look is so long that it pays for more items than those above.
 LEASES_LONG_MAX = 1024
-#: Bytes made and not handed over yet. With more, the look is not put off.
-WITHHELD_BYTES_MAX = 64 << 20
 #: So often in a row `compute` changed while it ran: it changes itself, and nothing of it can be shared.
 CHANGES_MAX = 4
 #: So many values in a row cannot be stored: the others cannot either. Fewer may be odd ones among many.
@@ -77,13 +76,9 @@ class Made(NamedTuple):
 
     i: int
     layout: str
-    parts: list[bytes]
+    parts: list[memoryview | bytes]
     cpu_ns: int
     io_ns: int
-
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.parts))
 
 
 class Fill:
@@ -407,6 +402,7 @@ class Fill:
         """Computes leased items and hands them over. Only a wanted item's error is the caller's."""
         wanted_set, held = set(wanted), list(granted)
         made: list[Made] = []
+        withheld = Withheld()
         try:
             if not self._still(items, False):
                 return
@@ -417,7 +413,7 @@ class Fill:
                 before = before or tripwire.state()
                 i = held[0]
                 self.seen[i] = 1
-                one, drawn = self._make(items, i, i in wanted_set, mine, before)
+                one, drawn = self._make(items, i, i in wanted_set, mine, before, withheld)
                 before = None if drawn else before
                 if one is None:
                     self._guarded(items.release, [i])
@@ -427,14 +423,16 @@ class Fill:
                 if self.items() is not items:
                     # The daemon is lost, and the leases with it: nothing is computed ahead for anyone.
                     return
-                if sum(each.bytes for each in made) > WITHHELD_BYTES_MAX:
+                if withheld.is_full:
                     self._hand_over(items, made, read_back)
+                    withheld.clear()
         finally:
             # Nothing prepared outlives its leases: its input may change.
             self._prepare(())
             if held:
                 self._guarded(items.release, held)
             self._hand_over(items, made, read_back)
+            withheld.close()
             self._guarded(items.commit)
 
     def _hand_over(self, items: Any, made: list[Made], read_back: bool) -> None:
@@ -456,7 +454,13 @@ class Fill:
         made.clear()
 
     def _make(
-        self, items: Any, i: int, wanted: bool, mine: dict[int, Any], before: tripwire.Token
+        self,
+        items: Any,
+        i: int,
+        wanted: bool,
+        mine: dict[int, Any],
+        before: tripwire.Token,
+        withheld: Withheld,
     ) -> tuple[Made | None, bool]:
         """Computes item i; what is to be stored of it, or None if the lease has to be given back, and whether
         the generators were drawn from meanwhile."""
@@ -508,7 +512,7 @@ class Fill:
         before_cpu, before_io = self._spent(i)
         cpu, io = cpu + before_cpu, max(0, wall - cpu) + before_io
         # Copied: making the next one may change what this one is made of.
-        return Made(i, layout, [bytes(part) for part in parts], cpu, io), drawn is not None
+        return Made(i, layout, withheld.keep(parts), cpu, io), drawn is not None
 
     def _still(self, items: Any, closely: bool) -> bool:
         """Whether what is computed now may be stored in these items; if not, they are opened anew."""

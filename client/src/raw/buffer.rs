@@ -1,7 +1,6 @@
 //! Memory for copies of elements.
 
 use parking_lot::Mutex;
-use rustix::mm::{Advice, madvise};
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::slice;
@@ -9,12 +8,9 @@ use std::slice;
 /// Where copies begin: it suits every NumPy type and vector unit.
 const ALIGNMENT: usize = 64;
 
-/// Where copies begin that are as long: at a huge page. On virtual machines a small page costs 100 ns each time it is copied to
-/// and each time it is read, which is as much as the copy.
-const HUGE_PAGE: usize = 2 << 20;
-
 /// Large buffers that were dropped, to be used again: a loop that lets go of each batch would else take every page of every
-/// one from the system anew, which costs ten times the copying.
+/// one from the system anew, which costs ten times the copying. (Huge pages make that cheap on some machines and dearer
+/// on virtual ones, whose host takes free huge pages back: 3 ms a MiB was seen.)
 static SPARE: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
 
 /// Spare buffers kept: a loop holds one batch while it asks for the next, so that one is spare by turns; one more for a
@@ -40,28 +36,16 @@ const WORD_BYTES: usize = size_of::<u64>();
 
 impl Buffer {
     pub(crate) fn new(length: usize) -> Buffer {
-        let alignment = if length < HUGE_PAGE { ALIGNMENT } else { HUGE_PAGE };
-        let count = (length.next_multiple_of(alignment) + alignment).div_ceil(WORD_BYTES);
+        let count = (length + ALIGNMENT).div_ceil(WORD_BYTES);
         let fits = |spare: &Vec<u64>| (count..=count + count / 4).contains(&spare.len());
         // In a forked child another thread of the parent may hold the lock for ever.
         let spare = SPARE.try_lock().and_then(|mut spares| {
-            // The last one used is still in the processor's cache.
+            // The one used last is still in the processor's cache.
             let place = spares.iter().rposition(fits)?;
             Some(spares.swap_remove(place))
         });
-        let is_new = spare.is_none();
-        let mut words = spare.unwrap_or_else(|| vec![0; count]);
-        let start = words.as_ptr().cast::<u8>().align_offset(alignment);
-        if is_new && alignment == HUGE_PAGE {
-            let pages = length.next_multiple_of(HUGE_PAGE);
-            // SAFETY: within the words, as counted above; it changes how they are mapped, and no byte.
-            let advised = unsafe {
-                let start = words.as_mut_ptr().cast::<u8>().add(start);
-                madvise(start.cast(), pages, Advice::LinuxHugepage)
-            };
-            // A kernel without huge pages has small ones.
-            let _ = advised;
-        }
+        let words = spare.unwrap_or_else(|| vec![0; count]);
+        let start = words.as_ptr().cast::<u8>().align_offset(ALIGNMENT);
         Buffer { words, start, length }
     }
 }
@@ -70,7 +54,7 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised, and longer than this by at least the alignment, of which `start` is less (new).
+        // SAFETY: initialised, and at least `ALIGNMENT` longer than this, of which `start` is less (new).
         unsafe { slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(self.start), self.length) }
     }
 }
