@@ -91,9 +91,13 @@ pub struct Data(pub UnixSeqpacket);
 impl Data {
     /// Sends a request; the answer and how many descriptors came beside it. None: the daemon closed the connection.
     pub async fn exchange(&self, ask: Ask) -> Option<(Say, usize)> {
+        self.tell(ask).await;
+        self.receive().await
+    }
+
+    pub async fn tell(&self, ask: Ask) {
         let request = v1::DataRequest { kind: Some(ask) }.encode_to_vec();
         self.0.send(&request).await.unwrap();
-        self.receive().await
     }
 
     pub async fn receive(&self) -> Option<(Say, usize)> {

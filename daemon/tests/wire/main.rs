@@ -20,6 +20,7 @@ use std::{
     os::unix::fs::{FileTypeExt, PermissionsExt},
     os::unix::net::UnixStream,
     path::PathBuf,
+    sync::atomic::Ordering,
     time::Duration,
 };
 use tonic::Code;
@@ -178,6 +179,35 @@ async fn at_most_64_blocks_are_mapped_at_once_and_only_ones_own() {
         let gone = job.data.exchange(map(nobodys, 1)).await.unwrap();
         assert!(matches!(gone, (Say::Mapped(m), 0) if m.blocks == [false]));
     }
+}
+
+#[tokio::test]
+async fn a_report_has_no_answer_and_one_that_makes_no_sense_ends_nothing() {
+    let daemon = Daemon::start();
+    let (job, other) = (daemon.job().await, daemon.job().await);
+    let collection = job.plan(graph(1)).await.unwrap();
+    let report = |collection| {
+        Ask::Report(v1::Report {
+            collection,
+            hits: 3,
+            reads: vec![v1::BlockReads {
+                segment: u64::MAX,
+                ..Default::default()
+            }],
+            ..Default::default()
+        })
+    };
+    let hits = |id: u64| {
+        let all = daemon.cache.sessions.all();
+        let session = all.iter().find(|s| s.id == SessionId(id)).unwrap();
+        session.counts.hits.load(Ordering::Relaxed)
+    };
+    job.data.tell(report(collection + 1)).await;
+    job.data.tell(report(collection)).await;
+    // The next answer is to the next question, and what was told before it was heard.
+    let answer = job.data.exchange(Ask::Return(v1::Return::default())).await;
+    assert!(matches!(answer, Some((Say::Returned(_), 0))), "{answer:?}");
+    assert_eq!((hits(job.session), hits(other.session)), (3, 0));
 }
 
 #[tokio::test]
