@@ -4,6 +4,7 @@ the system anew for each element costs five times the copy.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from typing import Any
 MEMORY_BYTES = 8 << 20
 
 #: Memory that no thread uses now; one is kept for the next.
-_spare: list[bytearray] = []
+_spare: list[mmap.mmap] = []
 
 
 class Withheld:
@@ -22,7 +23,8 @@ class Withheld:
         try:
             self._memory = _spare.pop()
         except IndexError:
-            self._memory = bytearray(MEMORY_BYTES)
+            # Pages that are never used are never taken; a fork's child has its own.
+            self._memory = mmap.mmap(-1, MEMORY_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._used = 0
         #: Whether the next element may have no room.
         self.is_full = False
