@@ -52,12 +52,20 @@ pub(crate) struct Tally {
     pub(crate) stats: Stats,
     told: Stats,
     told_at: Duration,
-    reads: HashMap<(u64, u32), (u32, u64)>,
+    reads: HashMap<Block, Reads>,
+    /// Of the block that was read last, not among `reads` yet: the next element mostly lies in it too.
+    last: Option<(Block, Reads)>,
 }
+
+/// Segment, and number in it.
+type Block = (u64, u32);
+
+/// Elements, and their bytes.
+type Reads = (u32, u64);
 
 impl Tally {
     /// Counts an element served from the cache.
-    pub(crate) fn served(&mut self, block: (u64, u32), location: &Location, outcome: Outcome) {
+    pub(crate) fn served(&mut self, block: Block, location: &Location, outcome: Outcome) {
         match outcome {
             Outcome::Hit => self.stats.reused += 1,
             Outcome::Follow => self.stats.followed += 1,
@@ -65,9 +73,23 @@ impl Tally {
         }
         let bytes = location.bytes.len() as u64;
         self.stats.bytes_ram += bytes;
-        let (elements, total) = self.reads.entry(block).or_default();
-        *elements += 1;
-        *total += bytes;
+        match &mut self.last {
+            Some((last, (elements, total))) if *last == block => {
+                *elements += 1;
+                *total += bytes;
+            }
+            _ => {
+                self.put_by();
+                self.last = Some((block, (1, bytes)));
+            }
+        }
+    }
+
+    fn put_by(&mut self) {
+        if let Some((block, (elements, bytes))) = self.last.take() {
+            let all = self.reads.entry(block).or_default();
+            *all = (all.0 + elements, all.1 + bytes);
+        }
     }
 
     /// A report that is due, or any there is when `now` is None.
@@ -75,6 +97,7 @@ impl Tally {
         if now.is_some_and(|now| now.saturating_sub(self.told_at) < INTERVAL) {
             return None;
         }
+        self.put_by();
         let (stats, told) = (self.stats, self.told);
         if stats == told && self.reads.is_empty() {
             return None;
@@ -115,5 +138,31 @@ pub(crate) fn send(session: &Session, collection: u64, mut report: Report) {
         if session.tell(part).is_err() || parts.len() == 0 {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_of_a_block_are_added_up_however_they_come() {
+        let mut tally = Tally::default();
+        let location = |start: usize, end: usize| Location {
+            segment: 7,
+            bytes: start..end,
+        };
+        for (block, bytes) in [((7, 0), 10), ((7, 0), 5), ((7, 1), 3), ((8, 0), 1), ((7, 0), 2)] {
+            tally.served(block, &location(0, bytes), Outcome::Hit);
+        }
+        let told = tally.report(None).unwrap();
+        let mut reads: Vec<_> = told
+            .reads
+            .iter()
+            .map(|r| (r.segment, r.block, r.elements, r.bytes))
+            .collect();
+        reads.sort_unstable();
+        assert_eq!(reads, [(7, 0, 3, 17), (7, 1, 1, 3), (8, 0, 1, 1)]);
+        assert!(tally.report(None).is_none());
     }
 }

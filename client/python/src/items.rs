@@ -35,7 +35,9 @@ impl<'py> FromPyObject<'_, 'py> for Indices {
             let (start, step) = (range.start()?, range.step()?);
             // Each number is within the range, whatever the product is.
             let number = |i: isize| usize::try_from(start.wrapping_add(step.wrapping_mul(i)));
-            let numbers = (0..isize::try_from(range.len()?)?).map(number).collect::<Result<_, _>>();
+            let numbers = (0..isize::try_from(range.len()?)?)
+                .map(number)
+                .collect::<Result<_, _>>();
             return Ok(Indices(numbers?));
         }
         given.extract().map(Indices)

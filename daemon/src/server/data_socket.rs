@@ -207,13 +207,7 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
 
 fn reported(cache: &Cache, session: &Session, report: &v1::Report) -> Result<()> {
     let collection = cache.catalog.get(report.collection, &domain(session))?;
-    cache.served(
-        session,
-        &collection,
-        report.hits,
-        report.follows,
-        report.bypasses,
-    );
+    cache.served(session, &collection, report.hits, report.follows, report.bypasses);
     cache.verified(&collection, report.verified, report.verify_cpu_ns);
     for read in &report.reads {
         let id = block_id(read.segment, read.block);
