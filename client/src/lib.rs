@@ -41,6 +41,7 @@ mod inputs;
 mod items;
 mod job;
 mod location;
+mod memo;
 mod produce;
 #[allow(unsafe_code)]
 mod raw;
