@@ -142,7 +142,7 @@ _ABSENT = object()
 
 
 def _is_offered(value: Any) -> bool:
-    """Whether an installed module offers this very function under its own name. Functions of Cython's refer to
+    """Whether an installed module offers this very function under its own name. Those of Cython refer to
     all that is in their module, and to a table that is made when somebody asks for it."""
     kind = type(value)
     if kind is not types.FunctionType and kind.__name__ != _CYTHON_FUNCTION:
