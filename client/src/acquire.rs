@@ -48,6 +48,8 @@ struct Search<'a> {
     ahead: &'a [usize],
     /// How many unknown items of `ahead` are looked at; grows while there is nothing to do.
     window: usize,
+    /// Nothing was asked before, and all of it may be there: the first batch does not wait for what comes after.
+    first: bool,
     leases_max: usize,
     done: Acquired,
     /// Granted for inputs that changed meanwhile: to be given back.
@@ -62,6 +64,8 @@ struct Question {
     /// Of all of them, in order, as they were when asked: another thread may look at the inputs anew meanwhile.
     fingerprints: Vec<Digest>,
     request: AcquireRequest,
+    /// All of them may be there.
+    warm: bool,
 }
 
 impl Items {
@@ -86,11 +90,12 @@ impl Items {
             return Err(Error::internal(format!("item {i} of {count}")));
         }
         let mut seen = HashSet::new();
-        let window = inner.state.lock().next_window().max(leases_max);
+        let (first, window) = inner.state.lock().next_window();
         let mut search = Search {
             wanted: wanted.iter().copied().filter(|i| seen.insert(*i)).collect(),
             ahead,
-            window,
+            window: window.max(leases_max),
+            first,
             leases_max: leases_max.max(1),
             done: Acquired::default(),
             stale: Vec::new(),
@@ -125,14 +130,21 @@ impl Inner {
             if waiting && interrupted() {
                 return Err(Error::new(Code::Interrupted, "interrupted while waiting"));
             }
-            let question = self.question(search, &mut self.state.lock(), idle);
-            if question.wanted.is_empty() {
+            let Some(question) = self.question(search, &mut self.state.lock(), idle) else {
                 return Ok(());
-            }
+            };
             let wait = Duration::from_millis(question.request.wait_ms.into());
             let request = question.request.clone();
             let call = async |mut c: v1::cache_client::CacheClient<_>| c.acquire(request).await;
-            let answer = self.session.call(wait + DEADLINE, call);
+            let located = match question.warm {
+                true => self.session.locate(&question.request)?,
+                false => None,
+            };
+            search.first = false;
+            let answer = match located {
+                Some(located) => Ok(located),
+                None => self.session.call(wait + DEADLINE, call),
+            };
             let learned = answer.and_then(|a| search.learn(&question, a, &mut self.state.lock()));
             if learned.is_err() {
                 // What was granted is not known: nobody may wait for it.
@@ -177,14 +189,21 @@ impl Inner {
         Ok(())
     }
 
-    fn question(&self, search: &Search<'_>, state: &mut State, idle: bool) -> Question {
+    /// None if nothing that is wanted is left to be asked for: then later items are not looked at for it either.
+    fn question(&self, search: &Search<'_>, state: &mut State, idle: bool) -> Option<Question> {
         let mut wanted = search.wanted.clone();
         wanted.retain(|i| state.found[*i].is_none() && !search.done.bypass.contains_key(i));
         // One that another thread found missing meanwhile has none; the next call will say why.
         wanted.retain(|i| state.inputs.fingerprint(*i).is_some());
+        if wanted.is_empty() {
+            return None;
+        }
         let mut room = REQUEST_BYTES_MAX;
         wanted.truncate(state.fitting(&wanted, &mut room));
-        let window = search.window.min(ITEMS_MAX);
+        let window = match search.first {
+            true => 0,
+            false => search.window.min(ITEMS_MAX),
+        };
         let asked: HashSet<usize> = wanted.iter().copied().collect();
         let unknown = search
             .ahead
@@ -193,7 +212,7 @@ impl Inner {
             .filter(|i| state.found[*i].is_none() && !state.leases.contains_key(i) && !asked.contains(i));
         let mut ahead: Vec<usize> = unknown.take(window).collect();
         ahead.truncate(state.fitting(&ahead, &mut room));
-        let whole = ahead.len() < window || window == ITEMS_MAX;
+        let whole = !search.first && (ahead.len() < window || window == ITEMS_MAX);
         // Inputs of later items are looked at when their turn comes; here only the first time.
         let new = ahead.iter().copied();
         let new: Vec<usize> = new.filter(|i| state.inputs.fingerprint(*i).is_none()).collect();
@@ -217,12 +236,13 @@ impl Inner {
             lease_ms: state.inputs.lease().as_millis() as u32,
             items: self.count as u64,
         };
-        Question {
+        Some(Question {
             wanted,
             ahead,
             fingerprints,
             request,
-        }
+            warm: state.warm,
+        })
     }
 }
 
@@ -295,11 +315,12 @@ impl Search<'_> {
 }
 
 impl State {
-    /// Unknown items ahead that the next call looks at.
-    fn next_window(&mut self) -> usize {
+    /// Unknown items ahead that the next call looks at, and whether it is the first of a warm run.
+    fn next_window(&mut self) -> (bool, usize) {
+        let first = self.warm && self.window == 0;
         self.window = if self.warm { 2 * self.window } else { 0 };
         self.window = self.window.clamp(WINDOW_MIN, WARM_WINDOW);
-        self.window
+        (first, self.window)
     }
 
     /// How many of the items, from the first, fit a request that has `room` bytes left, which they take.

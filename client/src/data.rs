@@ -148,6 +148,7 @@ fn refused(failure: Failure) -> Error {
         "ram-full" | "too-many-sessions" | "too-many-collections" => Code::Exhausted,
         "digest-collision" => Code::Internal,
         "session-lost" => Code::DaemonLost,
+        "too-large" => Code::TooLarge,
         _ => Code::Invalid,
     };
     Error::new(

@@ -85,7 +85,8 @@ impl Inputs {
     }
 
     /// Whether an epoch begins, in which no item [`Inputs::is_looked_at`] yet: not while a watch proves that nothing
-    /// changed. Looking at all of them is [`Inputs::part`] after part, and [`Inputs::end_look`].
+    /// changed. Looking at all of them is [`Inputs::part`] after part, and [`Inputs::end_look`]; if it is put off, after
+    /// [`Inputs::begin_look`].
     pub(crate) fn begin_epoch(&mut self, now: Duration) -> bool {
         match self {
             Inputs::Files(files) => files.begin_epoch(now),
@@ -130,6 +131,15 @@ impl Inputs {
             Inputs::Files(files) => files.found(part),
             Inputs::Call(_) => {}
             Inputs::Records(records) => records.found(part),
+        }
+    }
+
+    /// Says that a look at all of them begins only now: what it takes is not to be counted from the epoch on.
+    pub(crate) fn begin_look(&mut self, now: Duration) {
+        match self {
+            Inputs::Files(files) => files.begin_look(now),
+            Inputs::Call(_) => {}
+            Inputs::Records(records) => records.begin_look(now),
         }
     }
 

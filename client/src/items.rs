@@ -50,8 +50,10 @@ pub(crate) struct State {
     pub(crate) sweeping: bool,
     /// Until when none has a thread.
     pub(crate) rests_until: Duration,
-    /// Whether the first sweep began, which asks for all.
+    /// Whether the first sweep was made, which asks for all.
     swept: bool,
+    /// That sweep, until something was served: the first batch does not wait for looks at other items.
+    first_sweep: Option<Sweep>,
     pub(crate) tally: Tally,
     /// What the last read wanted elements mapped for, and so probably the next.
     pub(crate) access: Access,
@@ -114,6 +116,7 @@ impl Items {
                 sweeping: false,
                 rests_until: Duration::ZERO,
                 swept: false,
+                first_sweep: None,
                 tally: Tally::default(),
                 access: Access::Private,
                 expected: Expected::default(),
@@ -305,8 +308,8 @@ impl Items {
 
     /// Begins an epoch: what is read with `validated` from now on is as its input was at this moment, or later. On file
     /// systems that others change too, where a look is a question to another machine, it is as it was when this job first
-    /// looked. Returns after some milliseconds; inputs that were not looked at by then are, in a thread of its own or when
-    /// they are wanted, whichever is first.
+    /// looked. Returns after some milliseconds, the first time at once; inputs that were not looked at by then are, in a
+    /// thread of its own or when they are wanted, whichever is first.
     ///
     /// # Errors
     /// `forked`.
@@ -321,8 +324,13 @@ impl Items {
         state.sweeping = true;
         // What nobody stored yet will have to be read.
         let new = !std::mem::replace(&mut state.swept, true) && state.warm;
-        drop(state);
-        Sweep::new(inner, new).begin();
+        let sweep = Sweep::new(inner, new);
+        if new {
+            state.first_sweep = Some(sweep);
+        } else {
+            drop(state);
+            sweep.begin();
+        }
         Ok(())
     }
 
@@ -507,7 +515,11 @@ impl Inner {
             state.expected.read(i);
         }
         self.tell_ahead(&mut state);
+        let sweep = state.first_sweep.take();
         self.tell(state, true);
+        if let Some(sweep) = sweep {
+            sweep.begin_beside(self);
+        }
     }
 
     fn count(&self, state: &mut State, i: usize) {

@@ -11,7 +11,7 @@
 //! | connect, or start a daemon first | [`Job`], `session`, `autostart` |
 //! | name the graph's entries | [`Collection`] |
 //! | is it known, unchanged and mapped? then no call is made | [`Items::get`], [`Items::batch`] |
-//! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `walk`, `folder_watch`, `file_system`, `sweep` |
+//! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `memo`, `walk`, `folder_watch`, `file_system`, `sweep` |
 //! | where it lies, or who computes it | [`Items::acquire`] |
 //! | hand over what was computed | [`Items::put`], `staging` |
 //! | map its blocks, return them when evicted | `blocks`, `data` |
@@ -41,6 +41,7 @@ mod inputs;
 mod items;
 mod job;
 mod location;
+mod memo;
 mod produce;
 #[allow(unsafe_code)]
 mod raw;

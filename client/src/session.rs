@@ -3,7 +3,6 @@
 use crate::blocks::{Access, Blocks, Mapping, Which};
 use crate::channel::{Channel, DEADLINE};
 use crate::clock::Clock;
-use crate::content::Memo;
 use crate::data::{DataSocket, PACKET_BYTES_MAX};
 use crate::error::{Code, Error, Result};
 use crate::folder::Folder;
@@ -14,10 +13,10 @@ use crate::staging::Staging;
 use crate::stream::Stream;
 use crate::view::View;
 use parking_lot::Mutex;
-use prebake_fingerprint::{Digest, FileStat};
 use prebake_proto::v1::cache_client::CacheClient;
 use prebake_proto::v1::{
-    self, Graph, Hello, MemoRequest, PlanRequest, PlanResponse, Remember, Report, data_request, data_response,
+    self, AcquireRequest, AcquireResponse, Graph, Hello, PlanRequest, PlanResponse, Remember, Report,
+    data_request, data_response,
 };
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +43,7 @@ pub(crate) struct Session {
     blocks: Blocks,
     stream: Stream,
     /// Content digests to tell the daemon with the next question.
-    learned: Mutex<Vec<Remember>>,
+    pub(crate) learned: Mutex<Vec<Remember>>,
     /// Those whose reads may not be reported yet.
     items: Mutex<Vec<Weak<Inner>>>,
     /// Set by the first call that finds the daemon gone, so that no later one waits for it.
@@ -167,10 +166,28 @@ impl Session {
             };
             return self.call(DEADLINE, |mut c| async move { c.plan(request).await });
         }
-        let ask = data_request::Kind::Plan(graph.encode_to_vec().into());
-        match self.unless_lost(|| self.sockets.data.lock().exchange(ask))? {
-            (data_response::Kind::Planned(planned), _) => Ok(planned),
+        match self.exchange(data_request::Kind::Plan(graph.encode_to_vec().into()))? {
+            data_response::Kind::Planned(planned) => Ok(planned),
             _ => Err(Error::protocol("not an answer to Plan")),
+        }
+    }
+
+    /// Asks on the data socket for what comes without descriptors.
+    pub(crate) fn exchange(&self, ask: data_request::Kind) -> Result<data_response::Kind> {
+        let (answer, _) = self.unless_lost(|| self.sockets.data.lock().exchange(ask))?;
+        Ok(answer)
+    }
+
+    /// As Acquire, without leases or waiting, in a fraction of the time; None if question or answer is too long for that.
+    pub(crate) fn locate(&self, request: &AcquireRequest) -> Result<Option<AcquireResponse>> {
+        if request.encoded_len() > PACKET_BYTES_MAX {
+            return Ok(None);
+        }
+        match self.exchange(data_request::Kind::Locate(request.clone())) {
+            Ok(data_response::Kind::Located(located)) => Ok(Some(located)),
+            Ok(_) => Err(Error::protocol("not an answer to Locate")),
+            Err(error) if error.code() == Code::TooLarge => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -333,35 +350,6 @@ impl Session {
         let nothing = data_request::Kind::Return(v1::Return::default());
         let _ = self.unless_lost(|| self.sockets.data.lock().exchange(nothing));
     }
-
-    /// Tells the daemon what was learned of files since the last question.
-    pub(crate) fn flush_learned(&self) {
-        if !self.learned.lock().is_empty() {
-            let _ = self.memo(&[]);
-        }
-    }
-
-    fn memo(&self, ask: &[FileStat]) -> Result<Vec<Option<Digest>>> {
-        let remember = {
-            let mut learned = self.learned.lock();
-            let count = learned.len().min(ITEMS_MAX);
-            learned.drain(..count).collect()
-        };
-        let request = MemoRequest {
-            session: self.id,
-            ask: ask.iter().map(wire).collect(),
-            remember,
-        };
-        let answer = self.call(DEADLINE, |mut c| async move { c.memo(request).await })?;
-        if answer.content_digests.len() != ask.len() {
-            return Err(Error::protocol("not an answer to Memo"));
-        }
-        Ok(answer
-            .content_digests
-            .iter()
-            .map(|d| Digest::try_from(d.as_ref()).ok())
-            .collect())
-    }
 }
 
 fn copied(length: usize, held: &[Held]) -> View {
@@ -373,32 +361,4 @@ fn copied(length: usize, held: &[Held]) -> View {
             rest = after;
         }
     })
-}
-
-/// A memo that cannot be asked knows nothing: files are read.
-impl Memo for Session {
-    fn ask(&self, stats: &[FileStat]) -> Vec<Option<Digest>> {
-        let answers = stats
-            .chunks(ITEMS_MAX)
-            .flat_map(|asked| self.memo(asked).unwrap_or_else(|_| vec![None; asked.len()]));
-        answers.collect()
-    }
-
-    fn remember(&self, known: &[(FileStat, Digest)]) {
-        let learned = known.iter().map(|(stat, digest)| Remember {
-            stat: Some(wire(stat)),
-            content_digest: digest.0.to_vec().into(),
-        });
-        self.learned.lock().extend(learned);
-    }
-}
-
-fn wire(stat: &FileStat) -> v1::FileStat {
-    v1::FileStat {
-        device: stat.device,
-        inode: stat.inode,
-        size: stat.size,
-        mtime_ns: stat.mtime_ns,
-        ctime_ns: stat.ctime_ns,
-    }
 }

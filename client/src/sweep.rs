@@ -78,6 +78,15 @@ impl Sweep {
         }
     }
 
+    /// Looks in a thread of its own alone.
+    pub(crate) fn begin_beside(mut self, inner: &Inner) {
+        self.begun = inner.session.clock.elapsed();
+        inner.state.lock().inputs.begin_look(self.begun);
+        if !self.detach() {
+            inner.state.lock().sweeping = false;
+        }
+    }
+
     /// Goes on in a thread; false if there is none to be had.
     fn detach(self) -> bool {
         let started = RUNNING.try_lock().and_then(|mut running| {

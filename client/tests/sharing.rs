@@ -28,6 +28,52 @@ fn what_one_job_computes_the_next_only_reads() {
 }
 
 #[test]
+fn a_layout_that_fits_no_packet_is_found_all_the_same() {
+    let daemon = Daemon::start(&[]);
+    let (data, layout) = (data(2), "x".repeat(300 << 10));
+    let first = data.items(&daemon.job("first"));
+    let acquired = first.acquire(&[0, 1], &[], 2, &mut patience()).unwrap();
+    assert_eq!(acquired.compute, [0, 1]);
+    for i in [0, 1] {
+        assert!(
+            first
+                .put(i, &layout, &[&data.element(i)], Made::default())
+                .unwrap()
+        );
+    }
+    first.commit().unwrap();
+    let second = data.items(&daemon.job("second"));
+    assert!(ensure(&second, &data, &[0, 1]).is_empty());
+    let batch = second.batch(&[0, 1], true, true).unwrap().unwrap();
+    assert!(*batch.layout == layout);
+}
+
+#[test]
+fn a_first_batch_waits_for_looks_at_its_own_inputs_alone() {
+    let daemon = Daemon::start(&[]);
+    let data = data(100);
+    let first = data.items(&daemon.job("first"));
+    ensure(&first, &data, &all(&first));
+    drop(first);
+    let second = data.items(&daemon.job("second"));
+    second.validate().unwrap();
+    let wanted: Vec<usize> = (10..20).collect();
+    assert!(ensure(&second, &data, &wanted).is_empty());
+    assert_eq!(second.looked_at(), (10, 10));
+    assert!(second.batch(&wanted, true, true).unwrap().is_some());
+    for _ in 0..1000 {
+        if second.looked_at() == (100, 100) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!(
+        "{:?}: the others are looked at beside the job",
+        second.looked_at()
+    );
+}
+
+#[test]
 fn a_batch_is_a_slice_where_elements_lie_side_by_side_and_a_copy_where_not() {
     let daemon = Daemon::start(&[]);
     let data = data(60);

@@ -54,12 +54,22 @@ class References:
     writes_cells: set[str] = field(default_factory=set)
 
 
+#: Code objects whose instructions are kept: long enough for all that look at one in turn.
+INSTRUCTIONS_MAX = 16
+
+
+@functools.lru_cache(maxsize=INSTRUCTIONS_MAX)
+def instructions_of(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """Its instructions, taken apart once for all that look at them."""
+    return tuple(dis.get_instructions(code))
+
+
 @functools.lru_cache(maxsize=CODES_MAX)
 def body(code: CodeType) -> Body:
     """The meaning of one code object; nested ones are among its constants."""
     places: dict[int, int] = {}
     instructions: list[int] = []
-    for each in dis.get_instructions(code):
+    for each in instructions_of(code):
         argument = -1 if each.arg is None else each.arg
         if each.opcode in dis.hasconst:
             argument = places.setdefault(argument, len(places))
@@ -94,7 +104,7 @@ def references(code: CodeType) -> References:
 
 def converses(code: CodeType) -> bool:
     """Whether a generator's code takes what is sent to it, or returns a value: it is more than elements."""
-    instructions = [each for each in dis.get_instructions(code) if each.opname not in _NOTHING]
+    instructions = [each for each in instructions_of(code) if each.opname not in _NOTHING]
     for place, each in enumerate(instructions):
         before = instructions[place - 1] if place else each
         if each.opname == "YIELD_VALUE":
@@ -111,7 +121,7 @@ def converses(code: CodeType) -> bool:
 
 def _scan(code: CodeType, found: References) -> None:
     found.names.update(code.co_names)
-    instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
+    instructions = [each for each in instructions_of(code) if each.opname != "EXTENDED_ARG"]
     for place, each in enumerate(instructions):
         name = each.opname
         following = instructions[place + 1].opname if place + 1 < len(instructions) else ""

@@ -7,6 +7,7 @@ Prebake, the item is computed here.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -59,14 +60,11 @@ def unseen(order: Sequence[int], start: int, seen: bytearray) -> Ahead:
     """The items of an order that are not seen yet, from a place to its end and on from its beginning."""
 
     def ahead(count: int) -> Sequence[int]:
-        found: dict[int, None] = {}
-        for place in range(start, start + min(len(order), AHEAD_LOOKED_AT_MAX)):
-            i = order[place % len(order)]
-            if not seen[i]:
-                found[i] = None
-                if len(found) == count:
-                    break
-        return list(found)
+        # In C: a first batch waits for it, and looks at all of these.
+        places = [*order[start : start + AHEAD_LOOKED_AT_MAX]]
+        places += order[: min(start, AHEAD_LOOKED_AT_MAX - len(places))]
+        unseen = dict.fromkeys(i for i in places if not seen[i])
+        return list(itertools.islice(unseen, count))
 
     return ahead
 

@@ -8,6 +8,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from prebake import calls, packages, symbols
+from prebake.bytecode import instructions_of
 from prebake.errors import Code
 from prebake.symbols import (
     SET_OPERATORS,
@@ -209,7 +210,7 @@ def _hashes_vary(members: Any) -> bool:
 
 def _is_injective(code: types.CodeType) -> bool:
     """Whether a key function plainly returns its argument, or a tuple of which that is the last part."""
-    steps = [each for each in dis.get_instructions(code) if each.opname not in _SILENT]
+    steps = [each for each in instructions_of(code) if each.opname not in _SILENT]
     names = [each.opname for each in steps]
     # With one way through it, and its argument never bound to something else.
     plain = not any("JUMP" in name or name.startswith("STORE_") for name in names)

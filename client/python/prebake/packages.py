@@ -42,11 +42,13 @@ def owner(module: str) -> Owner | None:
     file = _file(module) or _file(top)
     if file is None:
         return PYTHON if top in sys.stdlib_module_names or top in sys.builtin_module_names else None
-    path = Path(file)
+    # Compared as texts: a job asks for some ten modules before its first batch, and comparing two paths takes
+    # as long as all of these.
+    path = str(Path(file))
     for root in _site_roots():
-        if path.is_relative_to(root):
-            return _distribution(root, path.relative_to(root).as_posix(), top)
-    return PYTHON if any(path.is_relative_to(root) for root in _stdlib_roots()) else None
+        if path.startswith(f"{root}/"):
+            return _distribution(root, path[len(root) + 1 :], top)
+    return PYTHON if any(path.startswith(f"{root}/") for root in _stdlib_roots()) else None
 
 
 def resolve(module: str, qualname: str) -> Any:
@@ -70,17 +72,24 @@ def _file(module: str) -> str | None:
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def _site_roots() -> list[Path]:
+def _site_roots() -> tuple[str, ...]:
     """Folders on the path that hold installed distributions, innermost first."""
-    roots = {Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")}
-    return sorted(roots, key=lambda root: -len(root.parts))
+    return _roots_on(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=16)
+def _roots_on(path: tuple[Any, ...]) -> tuple[str, ...]:
+    entries = map(Path, path)
+    roots = {str(entry) for entry in entries if entry.name in ("site-packages", "dist-packages")}
+    return tuple(sorted(roots, key=lambda root: -root.count("/")))
 
 
 @functools.cache
-def _stdlib_roots() -> list[Path]:
+def _stdlib_roots() -> tuple[str, ...]:
     # As `sysconfig` has them, which takes a millisecond to ask.
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return list({Path(os.__file__).parent, Path(sys.base_exec_prefix, sys.platlibdir, version)})
+    roots = {Path(os.__file__).parent, Path(sys.base_exec_prefix, sys.platlibdir, version)}
+    return tuple(map(str, roots))
 
 
 class _Installed(NamedTuple):
@@ -90,7 +99,7 @@ class _Installed(NamedTuple):
 
 
 @functools.cache
-def _installed(root: Path) -> list[_Installed]:
+def _installed(root: str) -> list[_Installed]:
     """What is installed in a folder: the names of metadata folders hold distribution and version."""
     found = []
     try:
@@ -98,9 +107,10 @@ def _installed(root: Path) -> list[_Installed]:
     except OSError:
         return []
     for name in names:
-        stem, suffix = os.path.splitext(name)
-        parts = stem.split("-")
-        if suffix in (".dist-info", ".egg-info") and len(parts) > 1:
+        if not name.endswith((".dist-info", ".egg-info")):
+            continue
+        parts = name.rpartition(".")[0].split("-")
+        if len(parts) > 1:
             found.append(_Installed(Owner(canonical(parts[0]), parts[1]), os.path.join(root, name)))
     return found
 
@@ -147,7 +157,7 @@ def required(names: frozenset[str]) -> frozenset[Owner]:
 
 
 @functools.cache
-def _by_name(root: Path) -> dict[str, _Installed]:
+def _by_name(root: str) -> dict[str, _Installed]:
     return {each.owner.name: each for each in _installed(root)}
 
 
@@ -164,7 +174,7 @@ def _requirements(info: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _distribution(root: Path, relative: str, top: str) -> Owner | None:
+def _distribution(root: str, relative: str, top: str) -> Owner | None:
     listed = relative.encode() + b","
     # Most distributions are called like their module: looking there first spares reading all the others.
     likely = _by_name(root).get(canonical(top))

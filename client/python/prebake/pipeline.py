@@ -103,7 +103,7 @@ class Pipeline:
         self._known: Described | None = None
         #: The same; of the last collection while none is.
         self._opened: Described | None = None
-        #: Of what it was, for other processes.
+        #: Of what it was, for other processes; empty until one is sent something.
         self._identity = ""
         #: What was found to be deterministic, here or by another job.
         self._proven: Described | None = None
@@ -213,7 +213,7 @@ class Pipeline:
         at_once = self._at_once() if indices else None
         if at_once is None:
             return None
-        made = at_once.sent(indices, (self.token, self._identity)) if sent else None
+        made = at_once.sent(indices, (self.token, self._opened_as())) if sent else None
         if made is None:
             # Also what is on disk, which a worker reads before it is wanted.
             made = at_once.tensor(indices)
@@ -231,6 +231,11 @@ class Pipeline:
         """Of what is shared, as it is now."""
         self.renew(closely=True)
         return self._identified(self._describe())
+
+    def _opened_as(self) -> str:
+        if not self._identity and self._known is not None:
+            self._identity = self._identified(self._known)
+        return self._identity
 
     def _identified(self, known: Described) -> str:
         return digest(CONTEXT, self._graph(len(known.steps), known=known).encode()).hex()
@@ -486,7 +491,7 @@ class Pipeline:
             self._inputs.forget()
             self._middle.reset()
         self._held, self._known, self._opened = held, known, known
-        self._identity = self._identified(known)
+        self._identity = ""
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None

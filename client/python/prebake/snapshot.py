@@ -29,6 +29,9 @@ TABLE_MAX = 1024
 #: Bytes of an array that are compared.
 ARRAY_BYTES_MAX = 4096
 
+#: What Cython calls the type of its functions.
+_CYTHON_FUNCTION = "cython_function_or_method"
+
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _LEAVES = (type(None), bool, int, float, complex, str, bytes, types.ModuleType, types.CodeType)
 
@@ -85,7 +88,11 @@ class Snapshot:
                 self._walked.append(value)
                 self._referents += gc.get_referents(value)
             return ()
-        if issubclass(type(value), type) and packages.owner(value.__module__) is not None:
+        if (
+            issubclass(type(value), type)
+            and packages.owner(value.__module__) is not None
+            or _is_offered(value)
+        ):
             # Installed: what is set in it at run time is left to the description.
             return ()
         if _content(value) is not None:
@@ -131,6 +138,17 @@ class Snapshot:
 
 #: What a module has under a name that is builtin, or nowhere.
 _ABSENT = object()
+
+
+def _is_offered(value: Any) -> bool:
+    """Whether an installed module offers this very function under its own name. Those of Cython refer to
+    all that is in their module, and to a table that is made when somebody asks for it."""
+    kind = type(value)
+    if kind is not types.FunctionType and kind.__name__ != _CYTHON_FUNCTION:
+        return False
+    module, name = value.__module__, value.__qualname__
+    known = isinstance(module, str) and isinstance(name, str) and packages.owner(module) is not None
+    return known and packages.resolve(module, name) is value
 
 
 def _content(value: Any) -> Any:

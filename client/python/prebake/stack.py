@@ -12,7 +12,7 @@ import functools
 import types
 from collections import Counter
 
-from prebake.bytecode import CODES_MAX
+from prebake.bytecode import CODES_MAX, instructions_of
 from prebake.symbols import (
     SET_OPERATORS,
     UNKNOWN,
@@ -78,7 +78,7 @@ class _Pass:
         )
         self.parameters = set(code.co_varnames[:parameters])
         instructions = [
-            each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "CACHE")
+            each for each in instructions_of(code) if each.opname not in ("EXTENDED_ARG", "CACHE")
         ]
         self.instructions = instructions[:INSTRUCTIONS_MAX]
         stores = ("STORE_FAST", "STORE_DEREF", "STORE_NAME")

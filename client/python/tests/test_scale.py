@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -167,6 +169,42 @@ def test_a_snapshot_sees_every_assignment(edit: Any, monkeypatch: pytest.MonkeyP
     assert not held.holds(roots[:1])
     edit(holder, monkeypatch)
     assert not held.holds(roots)
+
+
+def test_a_snapshot_does_not_look_into_what_is_installed() -> None:
+    # Else each job would describe its steps twice before its first batch. NumPy makes the table when asked.
+    code = """
+import numpy, numpy.random
+from prebake import snapshot
+def step(path):
+    return numpy.random.default_rng(3).random()
+def named(path, make=numpy.random.default_rng):
+    return make(3)
+held = snapshot.Snapshot([step, named])
+assert len(held.reached) < 50, len(held.reached)
+numpy.random.default_rng.__dict__
+assert held.holds([step, named])
+named.__defaults__ = (numpy.random.Generator,)
+assert not held.holds([step, named])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_import_describes_a_step_and_leaves_no_trace() -> None:
+    code = """
+import numpy, random
+before = random.getstate()
+import prebake
+from prebake import _job, bytecode, packages, rehearsal
+assert packages._by_name.cache_info().currsize and bytecode.body.cache_info().currsize
+assert _job._current is None and random.getstate() == before
+made = rehearsal._described()
+assert len(made) == 64 and made == rehearsal._described()
+"""
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 def _sweeps() -> bool:

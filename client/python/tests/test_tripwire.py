@@ -15,6 +15,8 @@ from prebake import tripwire
 @pytest.fixture(params=["as it lies in memory", "as documented"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of reading states; the second is for interpreters where the first fails its self-test."""
+    # As in a job that asked for some already.
+    monkeypatch.setattr(tripwire, "_asked", tripwire.DOCUMENTED)
     if request.param == "as documented":
         monkeypatch.setattr(tripwire, "_python_readable", lambda: False)
         monkeypatch.setattr(tripwire, "_numpy_cache", lambda: None)
@@ -23,6 +25,26 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 def test_states_can_be_read_where_they_lie() -> None:
     # Else every fill would pay for the documented way.
     assert tripwire._python_readable() and tripwire._numpy_cache() is not None
+
+
+def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tested() -> None:
+        raise AssertionError("where states lie is tested before many are asked for")
+
+    with monkeypatch.context() as early:
+        early.setattr(tripwire, "_asked", 0)
+        early.setattr(tripwire, "_python_readable", tested)
+        early.setattr(tripwire, "_numpy_cache", tested)
+        token = tripwire.state()
+        assert tripwire.moved(token) is None
+    monkeypatch.setattr(tripwire, "_asked", tripwire.DOCUMENTED)
+    for draw, name in ((random.random, "random"), (np.random.random_sample, "numpy.random")):
+        assert tripwire.moved(token) is None
+        first = draw()
+        assert tripwire.moved(token) == name
+        tripwire.restore(token)
+        assert draw() == first
+        tripwire.restore(token)
 
 
 DRAWS = {

@@ -207,6 +207,10 @@ impl Files {
         }
     }
 
+    pub(super) fn begin_look(&mut self, now: Duration) {
+        self.look = Some((now, now));
+    }
+
     pub(super) fn end_look(&mut self, now: Duration) {
         self.look = self.look.map(|(begun, _)| (begun, now));
         if let Some(watch) = &mut self.watch {

@@ -170,6 +170,10 @@ impl Records {
         self.files.found(part);
     }
 
+    pub(super) fn begin_look(&mut self, now: Duration) {
+        self.files.begin_look(now);
+    }
+
     pub(super) fn end_look(&mut self, now: Duration) {
         self.files.end_look(now);
     }

@@ -40,9 +40,7 @@ impl Service {
         collection: u64,
     ) -> Result<(Arc<Session>, Arc<Collection>)> {
         let session = self.session(request, session)?;
-        let collection = self.0.catalog.get(collection, &crate::cache::domain(&session))?;
-        // So that its leases here end with it, planned or not.
-        session.planned(collection.id, false);
+        let collection = used(&self.0, &session, collection)?;
         Ok((session, collection))
     }
 }
@@ -57,36 +55,10 @@ impl v1::cache_server::Cache for Service {
     }
 
     async fn acquire(&self, request: Request<v1::AcquireRequest>) -> Reply<v1::AcquireResponse> {
-        let body = request.get_ref();
-        let (session, collection) = self.open(&request, body.session, body.collection)?;
-        let body = request.into_inner();
-        if body.wanted.len() + body.ahead.len() > ITEMS_MAX {
-            let message = format!("at most {ITEMS_MAX} items a request");
-            Err(Error::new(Kind::Invalid, "too-many-items", message))?;
-        }
-        let (wanted, ahead) = (items(body.wanted)?, items(body.ahead)?);
-        let lease = Duration::from_millis(body.lease_ms.into()).clamp(LEASE_MIN, LEASE_MAX);
-        let leases_max = body.leases_max as usize;
-        let wanted = Wanted {
-            session: session.id,
-            wanted: &wanted,
-            ahead: &ahead,
-            leases_max,
-            lease,
-            items: body.items,
-        };
-        let wait = Duration::from_millis(body.wait_ms.into());
-        let answers = self.0.acquire(&collection, &wanted, wait).await;
-        // The job may have died while it waited: what it was granted since must not wait for a deadline.
-        if self.0.sessions.get(session.id.0, session.peer).is_err() {
-            collection.end_session(session.id);
-        }
-        Ok(Response::new(v1::AcquireResponse {
-            bypass: answers
-                .quarantined
-                .map_or_else(String::new, |why| why.to_string()),
-            ..answered(answers.answers)
-        }))
+        let session = self.session(&request, request.get_ref().session)?;
+        Ok(Response::new(
+            acquire(&self.0, &session, request.into_inner()).await?,
+        ))
     }
 
     async fn commit(&self, request: Request<v1::CommitRequest>) -> Reply<v1::CommitResponse> {
@@ -149,23 +121,10 @@ impl v1::cache_server::Cache for Service {
 
     async fn memo(&self, request: Request<v1::MemoRequest>) -> Reply<v1::MemoResponse> {
         let session = self.session(&request, request.get_ref().session)?;
-        let body = request.into_inner();
-        let remember = body.remember.into_iter();
-        let remember = remember
-            .map(|r| Ok((stat_key(&r.stat.unwrap_or_default()), digest(&r.content_digest)?)))
-            .collect::<Result<Vec<_>>>()?;
-        let cache = Arc::clone(&self.0);
-        let known = task::blocking(move || {
-            if !remember.is_empty() {
-                cache.memorize(&session, remember);
-            }
-            let asked: Vec<_> = body.ask.iter().map(stat_key).collect();
-            let recalled = cache.recall(&session, &asked).into_iter();
-            let bytes = |d: Digest| d.0.to_vec().into();
-            recalled.map(|d| d.map(bytes).unwrap_or_default()).collect()
-        });
-        let content_digests = known.await.map_err(|_| Error::corrupt("the memo failed"))?;
-        Ok(Response::new(v1::MemoResponse { content_digests }))
+        let (cache, body) = (Arc::clone(&self.0), request.into_inner());
+        let known = task::blocking(move || recall(&cache, &session, body)).await;
+        let known = known.map_err(|_| Error::corrupt("the memo failed"))?;
+        Ok(Response::new(known?))
     }
 
     async fn refused(&self, request: Request<v1::RefusedRequest>) -> Reply<v1::RefusedResponse> {
@@ -179,6 +138,66 @@ impl v1::cache_server::Cache for Service {
         self.0.keep_refusal(&session, &code, reason, location);
         Ok(Response::new(v1::RefusedResponse {}))
     }
+}
+
+/// A collection that a session uses.
+fn used(cache: &Cache, session: &Session, collection: u64) -> Result<Arc<Collection>> {
+    let collection = cache.catalog.get(collection, &crate::cache::domain(session))?;
+    // So that its leases here end with it, planned or not.
+    session.planned(collection.id, false);
+    Ok(collection)
+}
+
+/// `Acquire`, whichever socket it is asked on.
+pub(super) async fn acquire(
+    cache: &Cache,
+    session: &Session,
+    body: v1::AcquireRequest,
+) -> Result<v1::AcquireResponse> {
+    let collection = used(cache, session, body.collection)?;
+    if body.wanted.len() + body.ahead.len() > ITEMS_MAX {
+        let message = format!("at most {ITEMS_MAX} items a request");
+        return Err(Error::new(Kind::Invalid, "too-many-items", message));
+    }
+    let (wanted, ahead) = (items(body.wanted)?, items(body.ahead)?);
+    let lease = Duration::from_millis(body.lease_ms.into()).clamp(LEASE_MIN, LEASE_MAX);
+    let wanted = Wanted {
+        session: session.id,
+        wanted: &wanted,
+        ahead: &ahead,
+        leases_max: body.leases_max as usize,
+        lease,
+        items: body.items,
+    };
+    let wait = Duration::from_millis(body.wait_ms.into());
+    let answers = cache.acquire(&collection, &wanted, wait).await;
+    // The job may have died while it waited: what it was granted since must not wait for a deadline.
+    if cache.sessions.get(session.id.0, session.peer).is_err() {
+        collection.end_session(session.id);
+    }
+    Ok(v1::AcquireResponse {
+        bypass: answers
+            .quarantined
+            .map_or_else(String::new, |why| why.to_string()),
+        ..answered(answers.answers)
+    })
+}
+
+/// `Memo`, whichever socket it is asked on. Blocking.
+pub(super) fn recall(cache: &Cache, session: &Session, body: v1::MemoRequest) -> Result<v1::MemoResponse> {
+    let remember = body.remember.into_iter();
+    let remember = remember
+        .map(|r| Ok((stat_key(&r.stat.unwrap_or_default()), digest(&r.content_digest)?)))
+        .collect::<Result<Vec<_>>>()?;
+    if !remember.is_empty() {
+        cache.memorize(session, remember);
+    }
+    let asked: Vec<_> = body.ask.iter().map(stat_key).collect();
+    let recalled = cache.recall(session, &asked).into_iter();
+    let bytes = |d: Digest| d.0.to_vec().into();
+    Ok(v1::MemoResponse {
+        content_digests: recalled.map(|d| d.map(bytes).unwrap_or_default()).collect(),
+    })
 }
 
 fn digest(bytes: &[u8]) -> Result<Digest> {

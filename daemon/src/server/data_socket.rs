@@ -2,7 +2,7 @@
 //! end is the session's end; so is the end of the process, because forked children hold the socket
 //! open.
 
-use super::planning;
+use super::{cache_service, planning};
 use crate::{
     cache::{Cache, domain},
     error::{Error, Kind, Result},
@@ -30,6 +30,10 @@ const BLOCKS_MAX: usize = 64;
 
 /// A request is a few numbers per block, or a graph of some kilobytes. Clients send larger ones by gRPC.
 const PACKET_BYTES_MAX: usize = 64 << 10;
+
+/// Longest answer to Locate, in which each layout is up to 1 MiB: a packet has to fit the socket's buffer (208 KiB, unless
+/// the machine is set up otherwise). Clients ask for more by gRPC.
+const ANSWER_BYTES_MAX: usize = 128 << 10;
 
 /// The one version of this protocol.
 const VERSION: u32 = 1;
@@ -146,6 +150,7 @@ async fn converse(
                 continue;
             }
             Ask::Plan(graph) => plan(cache, session, graph).await,
+            Ask::Locate(ask) => locate(cache, session, ask).await,
             ask => {
                 let (cache, session) = (Arc::clone(cache), Arc::clone(session));
                 let reply = task::blocking(move || answer(&cache, &session, ask)).await;
@@ -169,8 +174,25 @@ async fn plan(cache: &Arc<Cache>, session: &Arc<Session>, graph: Bytes) -> Resul
     Ok(Reply::plain(Say::Planned(planned)))
 }
 
+async fn locate(cache: &Cache, session: &Session, ask: v1::AcquireRequest) -> Result<Reply> {
+    let ask = v1::AcquireRequest {
+        leases_max: 0,
+        wait_ms: 0,
+        ..ask
+    };
+    let located = cache_service::acquire(cache, session, ask).await?;
+    if located.encoded_len() > ANSWER_BYTES_MAX {
+        let message = "the answer is too long for a packet: ask by gRPC";
+        return Err(Error::new(Kind::Invalid, "too-large", message));
+    }
+    Ok(Reply::plain(Say::Located(located)))
+}
+
 fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply> {
     match ask {
+        Ask::Memo(ask) => Ok(Reply::plain(Say::Recalled(cache_service::recall(
+            cache, session, ask,
+        )?))),
         Ask::ReadAhead(ask) => read_ahead(cache, session, ask),
         Ask::Map(map) => map_blocks(cache, session, &map),
         Ask::Stage(stage) => {
@@ -201,7 +223,9 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
             let evicted = evicted.into_iter().map(wire).collect();
             Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
         }
-        Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) => Err(bad_request("hello was said already")),
+        Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) | Ask::Locate(_) => {
+            Err(bad_request("hello was said already"))
+        }
     }
 }
 

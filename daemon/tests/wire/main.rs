@@ -151,6 +151,30 @@ async fn a_commit_beyond_staging_is_refused_and_its_lease_passes_on() {
 }
 
 #[tokio::test]
+async fn what_is_there_is_located_on_the_data_socket_and_nothing_is_leased_or_waited_for() {
+    let daemon = Daemon::start();
+    let (job, other) = (daemon.job().await, daemon.job().await);
+    let collection = job.plan(graph(1)).await.unwrap();
+    let locate = async |collection| {
+        let ask = Ask::Locate(job.wanting(collection, 1, Duration::from_secs(60)));
+        match job.data.exchange(ask).await.unwrap() {
+            (Say::Located(mut located), 0) => Ok(located.answers.remove(0).kind.unwrap()),
+            (Say::Failure(failure), 0) => Err(failure.code),
+            other => panic!("{other:?}"),
+        }
+    };
+    use v1::answer::Kind;
+    assert_eq!(locate(collection).await, Ok(Kind::Free(true)));
+    let token = other.lease(collection, 1).await;
+    assert_eq!(locate(collection).await, Ok(Kind::Held(true)));
+    other.stage(4096).await;
+    let at = other.commit(collection, (1, token), (0, 4096)).await.unwrap();
+    assert_eq!(locate(collection).await, Ok(Kind::Hit(at)));
+    let (_, others) = of_another_user(&daemon);
+    assert_eq!(locate(others).await, locate(u64::MAX).await);
+}
+
+#[tokio::test]
 async fn at_most_64_blocks_are_mapped_at_once_and_only_ones_own() {
     let daemon = Daemon::start();
     let job = daemon.job().await;
