@@ -119,6 +119,7 @@ class Fill:
         self._changes = 0
         self._connection: _job.Connection | None = None
         self._items: Any = None
+        self._at_once: AtOnce | None = None
         #: Of an item on average, and of the last close look: time, in nanoseconds.
         self.cost_ns, self.look_ns = 0.0, 0
         #: Values in a row that could not be stored.
@@ -139,6 +140,7 @@ class Fill:
     def reset(self) -> None:
         """Opens the collection anew at the next use."""
         self._connection = self._items = None
+        self._at_once = None
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
@@ -158,7 +160,11 @@ class Fill:
         items, connection = self._items, self._connection
         if items is None or connection is None or self._verifier is not None:
             return None
-        return AtOnce(items, connection) if connection is _job.connection() else None
+        if connection is not _job.connection():
+            return None
+        if self._at_once is None or self._at_once.items is not items:
+            self._at_once = AtOnce(items, connection)
+        return self._at_once
 
     def is_closed(self) -> bool:
         """Whether nothing is shared, and nothing that was can be read on."""

@@ -44,7 +44,9 @@ class Snapshot:
         "_contents",
         "_environment",
         "_flags",
+        "_hold_under",
         "_lengths",
+        "_refer_to",
         "_referents",
         "_roots",
         "_spaces",
@@ -56,6 +58,7 @@ class Snapshot:
 
     def __init__(self, roots: Sequence[Any]) -> None:
         self._roots = list(roots)
+        self._refer_to, self._hold_under = _looks()
         #: Objects whose references are looked at, and those one after the other.
         self._walked: list[Any] = []
         self._referents: list[Any] = []
@@ -124,11 +127,10 @@ class Snapshot:
 
     def holds(self, roots: list[Any]) -> bool:
         """Whether the same roots reach the same objects now."""
-        refer_to, hold_under = _looks()
         return (
             same(roots, self._roots)
-            and refer_to(self._walked, self._referents)
-            and hold_under(self._spaces, self._values, _ABSENT)
+            and self._refer_to(self._walked, self._referents)
+            and self._hold_under(self._spaces, self._values, _ABSENT)
             and (not self._tables or list(map(len, self._tables)) == self._lengths)
             and (not self._arrays or list(map(_content, self._arrays)) == self._contents)
             and _environment() == self._environment
