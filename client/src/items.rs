@@ -325,7 +325,7 @@ impl Items {
         // What nobody stored yet will have to be read.
         let new = !std::mem::replace(&mut state.swept, true) && state.warm;
         let sweep = Sweep::new(inner, new);
-        if new {
+        if new && state.window == 0 {
             state.first_sweep = Some(sweep);
         } else {
             drop(state);

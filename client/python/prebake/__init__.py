@@ -21,7 +21,6 @@ from prebake.code import fingerprint
 from prebake.dataset import Dataset
 from prebake.errors import PrebakeWarning, Refused
 from prebake.marks import pure, random, register, split
-from prebake.rehearsal import rehearse
 from prebake.wrap import wrap
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
 with contextlib.suppress(ImportError):
     # Here, where a job expects to wait, and not before its first batch.
     importlib.import_module("prebake._native")
-rehearse()
 
 #: Shims that import their framework, loaded when first named.
 _SHIMS = frozenset({"hf", "tf", "wds"})
