@@ -8,7 +8,7 @@ use crate::{
     metrics::by_label,
     quarantine::Quarantined,
     refusals::Refusal,
-    segment::Segment,
+    segment::{Codec, Segment},
     session::{Peer, Session},
 };
 use prebake_proto::v1;
@@ -153,6 +153,11 @@ fn totals(cache: &Cache) -> v1::Totals {
 
 fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::CollectionStatus {
     let stats = collection.stats();
+    let compressions = segments
+        .iter()
+        .filter_map(|s| s.summary().compression.map(|c| (s, c)));
+    let samples: Vec<f64> = compressions.clone().map(|(_, c)| c.sample.get()).collect();
+    let lz4 = || compressions.clone().filter(|(_, c)| c.codec == Codec::Lz4);
     v1::CollectionStatus {
         subgraph_digest: collection.graph.digest().to_string(),
         pipeline: collection.graph.pipeline(),
@@ -170,6 +175,10 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         mismatches: stats.mismatches,
         verify_cpu_seconds: stats.verify_ns as f64 / 1e9,
         quarantined: collection.quarantined().is_some(),
+        bytes_on_disk: segments.iter().map(|s| s.file_bytes()).sum(),
+        lz4_bytes: lz4().map(|(s, _)| s.summary().value_len).sum(),
+        lz4_bytes_on_disk: lz4().map(|(_, c)| c.stored_len).sum(),
+        lz4_sample_ratio: samples.iter().sum::<f64>() / samples.len().max(1) as f64,
     }
 }
 
