@@ -1,6 +1,6 @@
 //! What a segment says of itself, in its footer and in the index: whose elements it holds.
 
-use super::{Codec, Footer, Segment, Summary, footer};
+use super::{Codec, Compression, Footer, Segment, footer};
 use crate::{
     collection::Collection,
     error::{Error, Result},
@@ -26,6 +26,20 @@ const PIPELINE: &str = "prebake.pipeline";
 const WRITER: &str = "prebake.writer";
 /// Footer metadata: rows, bytes and cost, as in the index.
 const SUMMARY: &str = "prebake.summary";
+
+/// What is known of a segment without its rows.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Elements.
+    pub rows: u64,
+    /// Bytes of values.
+    pub value_len: u64,
+    /// CPU time to compute all of them.
+    pub cpu_ns: u64,
+    /// Of the values; None if there are too few to compress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
+}
 
 /// What the index keeps of a segment.
 #[derive(Serialize, Deserialize)]

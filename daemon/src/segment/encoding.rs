@@ -3,9 +3,10 @@
 use super::{
     ChunkDigests,
     compression::{COMPRESS_ROOM, END_MARK_LEN, LZ4_BLOCK_BYTES, PREFIX_LEN, Ratio, STORED_MAX, compress},
-    format::{PAGE_BYTES, VALUES_AT},
+    format::VALUES_AT,
     frame::{Frame, PER_BLOCK},
     stored::Stored,
+    tail::PAGE_BYTES,
 };
 use crate::{
     error::{Error, Result},

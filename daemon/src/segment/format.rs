@@ -2,7 +2,7 @@
 //! boundary. Arrow writers align to 64 bytes at most, so messages are laid out here with Arrow's
 //! own flatbuffers. The drawing is in ARCHITECTURE.md.
 
-use super::{compression, frame::Frame, table::Table};
+use super::{compression, frame::Frame, table::Table, tail::Tail};
 use crate::error::{Error, Result};
 use arrow_array::{
     Array, ArrayRef, FixedSizeBinaryArray, LargeStringArray, UInt64Array, builder::FixedSizeBinaryBuilder,
@@ -16,18 +16,8 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 /// Where the value buffer begins. Room for the schema and record batch messages, on a page.
 pub const VALUES_AT: u64 = 8192;
 
-/// What direct I/O reads and writes: the columns behind a compressed value buffer begin on one, so that the buffer can be written
-/// by such pages.
-pub const PAGE_BYTES: u64 = 4096;
-
 /// Footer metadata: BLAKE3 of everything in the body behind the values.
 pub const ROWS_DIGEST: &str = "prebake.rows";
-
-/// Arrow's alignment for buffers that are not ours to map.
-const ALIGNMENT: u64 = 64;
-
-/// Arrow: in place of its length, before a buffer that is not compressed in a batch that is.
-pub(super) const NOT_COMPRESSED: [u8; 8] = (-1i64).to_le_bytes();
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -97,7 +87,7 @@ pub fn encode(
         frame.is_some(),
     );
     let mut metadata = metadata.to_vec();
-    metadata.push((ROWS_DIGEST.into(), rows_digest(&batch, &tail.bytes, &prefix)));
+    metadata.push((ROWS_DIGEST.into(), rows_digest(&batch, tail.bytes(), &prefix)));
 
     let mut head = MAGIC.to_vec();
     head.extend([0; 2]);
@@ -110,8 +100,8 @@ pub fn encode(
     head.extend(&batch);
     head.extend(&prefix);
 
-    let tail_at = VALUES_AT + tail.begin;
-    let mut tail = tail.bytes;
+    let tail_at = VALUES_AT + tail.begin();
+    let mut tail = tail.into_bytes();
     tail.extend(CONTINUATION);
     tail.extend([0; 4]);
     let block = ipc::Block::new(batch_at as i64, batch.len() as i32, body_len as i64);
@@ -128,53 +118,6 @@ pub(super) fn rows_digest(message: &[u8], tail: &[u8], prefix: &[u8]) -> String 
     hasher.update(&(message.len() as u64).to_le_bytes());
     hasher.update(message).update(tail).update(prefix);
     hasher.finalize().to_hex().to_string()
-}
-
-/// Where the body goes on behind a value buffer of so many bytes.
-pub(super) fn behind_values(stored_len: u64, compressed: bool) -> u64 {
-    match compressed {
-        true => stored_len.next_multiple_of(PAGE_BYTES),
-        false => stored_len,
-    }
-}
-
-/// Body bytes behind the value buffer.
-struct Tail {
-    begin: u64,
-    /// Whether buffers say if they are compressed. These are not: most of them are digests.
-    compressed: bool,
-    bytes: Vec<u8>,
-}
-
-impl Tail {
-    fn new(stored_len: u64, compressed: bool) -> Self {
-        let mut tail = Self {
-            begin: behind_values(stored_len, compressed),
-            compressed,
-            bytes: Vec::new(),
-        };
-        tail.pad();
-        tail
-    }
-
-    fn body_len(&self) -> u64 {
-        self.begin + self.bytes.len() as u64
-    }
-
-    fn pad(&mut self) {
-        let len = self.body_len().next_multiple_of(ALIGNMENT) - self.begin;
-        self.bytes.resize(len as usize, 0);
-    }
-
-    fn push(&mut self, bytes: &[u8]) -> ipc::Buffer {
-        self.pad();
-        let at = self.body_len();
-        if self.compressed && !bytes.is_empty() {
-            self.bytes.extend(NOT_COMPRESSED);
-        }
-        self.bytes.extend_from_slice(bytes);
-        ipc::Buffer::new(at as i64, (self.body_len() - at) as i64)
-    }
 }
 
 impl Values {

@@ -4,7 +4,7 @@ use super::{
     ChunkDigests,
     compression::{END_MARK_LEN, LZ4_BLOCK_BYTES, STORED_MAX, decompress},
     description::{hex, unhex},
-    format::PAGE_BYTES,
+    tail::PAGE_BYTES,
 };
 use crate::{
     error::{Error, Result},

@@ -14,10 +14,12 @@ mod places;
 mod read;
 mod stored;
 mod table;
+mod tail;
 mod writer;
 
 pub use columns::Columns;
 pub use compression::Ratio;
+pub use description::Summary;
 pub use digest::{CHUNK_BYTES, ChunkDigests, chunks};
 pub use encoding::{Codec, Compression};
 pub use format::{Values, schema};
@@ -103,20 +105,6 @@ pub struct Space {
     pub disk: Reservation,
     /// Memory of its rows.
     pub rows: Reservation,
-}
-
-/// What is known of a segment without its rows.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
-pub struct Summary {
-    /// Elements.
-    pub rows: u64,
-    /// Bytes of values.
-    pub value_len: u64,
-    /// CPU time to compute all of them.
-    pub cpu_ns: u64,
-    /// Of the values; None if there are too few to compress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compression: Option<Compression>,
 }
 
 /// Where an element lies.

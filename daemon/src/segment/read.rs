@@ -3,8 +3,9 @@
 use super::{
     LZ4_BLOCKS, Places,
     compression::{self, PREFIX_LEN},
-    format::{NOT_COMPRESSED, VALUES_AT, behind_values, rows_digest},
+    format::{VALUES_AT, rows_digest},
     table::{Cost, Table},
+    tail::{NOT_COMPRESSED, behind_values},
 };
 use crate::{
     error::{Error, Result},
@@ -104,19 +105,10 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
         .iter()
         .map(|b| (b.offset() as u64, b.length() as u64))
         .collect();
-    let is_lz4 = |c: ipc::BodyCompression<'_>| {
-        c.codec() == ipc::CompressionType::LZ4_FRAME && c.method() == ipc::BodyCompressionMethod::BUFFER
+    let (prefix, value_len) = match compressed(batch.compression(), &metadata)? {
+        true => prefix(file)?,
+        false => (Vec::new(), buffers[VALUES].1),
     };
-    let compressed = batch.compression();
-    if compressed.is_some_and(|c| !is_lz4(c)) || compressed.is_some() != metadata.contains_key(LZ4_BLOCKS) {
-        return Err(bad("its compression is not ours"));
-    }
-    let (mut prefix, mut value_len) = (Vec::new(), buffers[VALUES].1);
-    if compressed.is_some() {
-        prefix.resize(PREFIX_LEN, 0);
-        file.read_at(&mut prefix, VALUES_AT)?;
-        value_len = compression::value_len(&prefix).ok_or_else(|| bad("its values are no LZ4 frame"))?;
-    }
     // One node more than columns: the child of FixedSizeList.
     let tensor = nodes.len() == COLUMNS + 1;
     Ok(Footer {
@@ -129,6 +121,26 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
         prefix,
         value_len,
     })
+}
+
+/// Whether a record batch is compressed, in the one way in which ours are.
+fn compressed(how: Option<ipc::BodyCompression<'_>>, metadata: &HashMap<String, String>) -> Result<bool> {
+    let ours = how.is_none_or(|how| {
+        how.codec() == ipc::CompressionType::LZ4_FRAME && how.method() == ipc::BodyCompressionMethod::BUFFER
+    });
+    match ours && how.is_some() == metadata.contains_key(LZ4_BLOCKS) {
+        true => Ok(how.is_some()),
+        false => Err(Error::corrupt("not a segment: its compression is not ours")),
+    }
+}
+
+/// What stands before compressed values, and how many bytes they have.
+fn prefix(file: &dyn VfsFile) -> Result<(Vec<u8>, u64)> {
+    let mut prefix = vec![0; PREFIX_LEN];
+    file.read_at(&mut prefix, VALUES_AT)?;
+    let value_len = compression::value_len(&prefix);
+    let value_len = value_len.ok_or_else(|| Error::corrupt("not a segment: its values are no LZ4 frame"))?;
+    Ok((prefix, value_len))
 }
 
 impl Footer {
