@@ -38,6 +38,10 @@ pub struct Metrics {
     pub tier_bytes: IntGaugeVec,
     /// Limit by tier.
     pub tier_budget: IntGaugeVec,
+    /// Bytes of values on SSD by codec, and what they take there.
+    pub value_bytes: IntGaugeVec,
+    /// See `value_bytes`.
+    pub value_disk_bytes: IntGaugeVec,
     /// Evictions by tier: blocks from RAM, segments from SSD.
     pub evictions: IntCounterVec,
     /// Bytes evicted by tier.
@@ -131,6 +135,18 @@ impl Metrics {
             bytes_read: vec(&r, "prebake_read_bytes_total", "Bytes read, by tier.", "tier")?,
             tier_bytes: gauges(&r, "prebake_tier_bytes", "Bytes held, by tier.", "tier")?,
             tier_budget: gauges(&r, "prebake_tier_budget_bytes", "Bytes allowed, by tier.", "tier")?,
+            value_bytes: gauges(
+                &r,
+                "prebake_value_bytes",
+                "Bytes of values in closed segments, by codec.",
+                "codec",
+            )?,
+            value_disk_bytes: gauges(
+                &r,
+                "prebake_value_disk_bytes",
+                "Bytes that these take in their files.",
+                "codec",
+            )?,
             evictions: vec(
                 &r,
                 "prebake_evictions_total",

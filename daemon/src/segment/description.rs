@@ -41,6 +41,14 @@ pub struct Summary {
     pub compression: Option<Compression>,
 }
 
+impl Summary {
+    /// Bytes that its values take on disk, if they are compressed there.
+    pub fn lz4_len(&self) -> Option<u64> {
+        let lz4 = self.compression.filter(|how| how.codec == Codec::Lz4);
+        lz4.map(|how| how.stored_len)
+    }
+}
+
 /// What the index keeps of a segment.
 #[derive(Serialize, Deserialize)]
 pub struct Record {
@@ -96,10 +104,9 @@ fn format(compressed: bool) -> &'static str {
 
 /// Footer metadata: what a segment that is about to be closed is.
 pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
-    let compressed = summary.compression.is_some_and(|c| c.codec == Codec::Lz4);
     vec![
         (SUMMARY.into(), serde_json::to_string(summary).unwrap_or_default()),
-        (FORMAT.into(), format(compressed).into()),
+        (FORMAT.into(), format(summary.lz4_len().is_some()).into()),
     ]
 }
 
