@@ -38,10 +38,8 @@ pub struct Metrics {
     pub tier_bytes: IntGaugeVec,
     /// Limit by tier.
     pub tier_budget: IntGaugeVec,
-    /// Bytes of values on SSD by codec, and what they take there.
-    pub value_bytes: IntGaugeVec,
-    /// See `value_bytes`.
-    pub value_disk_bytes: IntGaugeVec,
+    /// Values on SSD.
+    pub values: ValueMetrics,
     /// Evictions by tier: blocks from RAM, segments from SSD.
     pub evictions: IntCounterVec,
     /// Bytes evicted by tier.
@@ -99,6 +97,33 @@ impl VerifyMetrics {
     }
 }
 
+/// Values of closed segments, by codec.
+pub struct ValueMetrics {
+    /// Bytes of them.
+    pub bytes: IntGaugeVec,
+    /// Bytes that they take in their files.
+    pub disk_bytes: IntGaugeVec,
+}
+
+impl ValueMetrics {
+    fn new(r: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            bytes: gauges(
+                r,
+                "prebake_value_bytes",
+                "Bytes of values in closed segments, by codec.",
+                "codec",
+            )?,
+            disk_bytes: gauges(
+                r,
+                "prebake_value_disk_bytes",
+                "Bytes that values take in closed segments, by codec.",
+                "codec",
+            )?,
+        })
+    }
+}
+
 impl Metrics {
     /// All metrics, counters at what `index` remembers.
     ///
@@ -135,18 +160,7 @@ impl Metrics {
             bytes_read: vec(&r, "prebake_read_bytes_total", "Bytes read, by tier.", "tier")?,
             tier_bytes: gauges(&r, "prebake_tier_bytes", "Bytes held, by tier.", "tier")?,
             tier_budget: gauges(&r, "prebake_tier_budget_bytes", "Bytes allowed, by tier.", "tier")?,
-            value_bytes: gauges(
-                &r,
-                "prebake_value_bytes",
-                "Bytes of values in closed segments, by codec.",
-                "codec",
-            )?,
-            value_disk_bytes: gauges(
-                &r,
-                "prebake_value_disk_bytes",
-                "Bytes that these take in their files.",
-                "codec",
-            )?,
+            values: ValueMetrics::new(&r)?,
             evictions: vec(
                 &r,
                 "prebake_evictions_total",

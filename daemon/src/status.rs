@@ -73,8 +73,8 @@ pub fn refresh(cache: &Cache) {
             let stored = summary.lz4_len().unwrap_or(summary.value_len);
             (bytes + summary.value_len, disk + stored)
         });
-        gauge(&metrics.value_bytes, codec, bytes);
-        gauge(&metrics.value_disk_bytes, codec, disk);
+        gauge(&metrics.values.bytes, codec, bytes);
+        gauge(&metrics.values.disk_bytes, codec, disk);
     }
     metrics.collections.set(cache.catalog.all().len() as i64);
     metrics.verify.quarantined.set(cache.quarantine.len() as i64);

@@ -1,4 +1,4 @@
-"""Token ids take less of the disk, images what they took; both come back as they were, to jobs and to Arrow."""
+"""Token ids take less of the disk, images what they took; both come back as they were, also to Arrow."""
 
 from __future__ import annotations
 
@@ -118,8 +118,32 @@ def test_token_ids_are_compressed_and_come_back(setting: Setting, kind: str) -> 
         assert told["lz4_bytes_on_disk"] < told["bytes_on_disk"] < 1.01 * told["lz4_bytes_on_disk"]
         assert abs(daemon.stored_bytes() - told["bytes_on_disk"]) < 64 << 10
         assert " by LZ4 as " in setting.status()
+        stored = daemon.metrics()['prebake_value_disk_bytes{codec="lz4"}']
+        assert stored == told["lz4_bytes_on_disk"]
+        same_by_flight(daemon, setting, kind)
         assert "ERROR" not in (setting.folder / "prebaked.log").read_text()
     same_for_arrow(setting, kind)
+
+
+def made(kind: str, path: Path) -> Any:
+    """What the job makes of a file."""
+    scope: dict[str, Any] = {}
+    exec(JOB.partition("kind, shuffled")[0], scope)
+    return scope[kind](path)
+
+
+def same_by_flight(daemon: PrivateDaemon, setting: Setting, kind: str) -> None:
+    flight = pytest.importorskip("pyarrow.flight")
+    client = flight.connect(f"grpc+unix://{daemon.folder}/cache/prebake.sock")
+    infos = [i for i in client.list_flights() if kind.encode() in i.schema.metadata[b"prebake.pipeline"]]
+    rows = 0
+    for endpoint in client.get_flight_info(infos[0].descriptor).endpoints:
+        table = client.do_get(endpoint.ticket).read_all()
+        rows += len(table)
+        value = table["value"][-1]
+        last = value.to_numpy() if kind == "tokens" else np.frombuffer(value.as_buffer(), np.int64)
+        np.testing.assert_array_equal(last, made(kind, setting.folder / "inputs" / table["name"][-1].as_py()))
+    assert rows == COUNT
 
 
 def same_for_arrow(setting: Setting, kind: str) -> None:
@@ -146,11 +170,9 @@ def same_for_arrow(setting: Setting, kind: str) -> None:
         last = last.to_numpy() if kind == "tokens" else np.frombuffer(last, np.int64)
         np.testing.assert_array_equal(last, values[-1])
         found |= dict(zip(table["name"].to_pylist(), values, strict=True))
-    scope: dict[str, Any] = {}
-    exec(JOB.partition("kind, shuffled")[0], scope)
     assert len(found) == COUNT
     for path in setting.files:
-        np.testing.assert_array_equal(found[path.name], scope[kind](path))
+        np.testing.assert_array_equal(found[path.name], made(kind, path))
 
 
 def test_images_lie_as_they_are(setting: Setting) -> None:

@@ -106,7 +106,7 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
         .map(|b| (b.offset() as u64, b.length() as u64))
         .collect();
     let (prefix, value_len) = match compressed(batch.compression(), &metadata)? {
-        true => prefix(file)?,
+        true => prefix(file, buffers[VALUES].1)?,
         false => (Vec::new(), buffers[VALUES].1),
     };
     // One node more than columns: the child of FixedSizeList.
@@ -135,11 +135,14 @@ fn compressed(how: Option<ipc::BodyCompression<'_>>, metadata: &HashMap<String, 
 }
 
 /// What stands before compressed values, and how many bytes they have.
-fn prefix(file: &dyn VfsFile) -> Result<(Vec<u8>, u64)> {
+fn prefix(file: &dyn VfsFile, stored_len: u64) -> Result<(Vec<u8>, u64)> {
+    let bad = || Error::corrupt("not a segment: its values are no LZ4 frame");
+    if stored_len < PREFIX_LEN as u64 {
+        return Err(bad());
+    }
     let mut prefix = vec![0; PREFIX_LEN];
     file.read_at(&mut prefix, VALUES_AT)?;
-    let value_len = compression::value_len(&prefix);
-    let value_len = value_len.ok_or_else(|| Error::corrupt("not a segment: its values are no LZ4 frame"))?;
+    let value_len = compression::value_len(&prefix).ok_or_else(bad)?;
     Ok((prefix, value_len))
 }
 
