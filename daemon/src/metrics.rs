@@ -38,6 +38,8 @@ pub struct Metrics {
     pub tier_bytes: IntGaugeVec,
     /// Limit by tier.
     pub tier_budget: IntGaugeVec,
+    /// Values on SSD.
+    pub values: ValueMetrics,
     /// Evictions by tier: blocks from RAM, segments from SSD.
     pub evictions: IntCounterVec,
     /// Bytes evicted by tier.
@@ -95,6 +97,33 @@ impl VerifyMetrics {
     }
 }
 
+/// Values of closed segments, by codec.
+pub struct ValueMetrics {
+    /// Bytes of them.
+    pub bytes: IntGaugeVec,
+    /// Bytes that they take in their files.
+    pub disk_bytes: IntGaugeVec,
+}
+
+impl ValueMetrics {
+    fn new(r: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            bytes: gauges(
+                r,
+                "prebake_value_bytes",
+                "Bytes of values in closed segments, by codec.",
+                "codec",
+            )?,
+            disk_bytes: gauges(
+                r,
+                "prebake_value_disk_bytes",
+                "Bytes that values take in closed segments, by codec.",
+                "codec",
+            )?,
+        })
+    }
+}
+
 impl Metrics {
     /// All metrics, counters at what `index` remembers.
     ///
@@ -131,6 +160,7 @@ impl Metrics {
             bytes_read: vec(&r, "prebake_read_bytes_total", "Bytes read, by tier.", "tier")?,
             tier_bytes: gauges(&r, "prebake_tier_bytes", "Bytes held, by tier.", "tier")?,
             tier_budget: gauges(&r, "prebake_tier_budget_bytes", "Bytes allowed, by tier.", "tier")?,
+            values: ValueMetrics::new(&r)?,
             evictions: vec(
                 &r,
                 "prebake_evictions_total",

@@ -8,7 +8,7 @@ use crate::{
     metrics::by_label,
     quarantine::Quarantined,
     refusals::Refusal,
-    segment::Segment,
+    segment::{Segment, Summary},
     session::{Peer, Session},
 };
 use prebake_proto::v1;
@@ -66,6 +66,16 @@ pub fn refresh(cache: &Cache) {
         .entries
         .set(segments.iter().map(|s| s.summary().rows as i64).sum());
     metrics.segments.set(segments.len() as i64);
+    for (codec, lz4) in [("none", false), ("lz4", true)] {
+        let summaries = segments.iter().filter(|s| s.is_durable()).map(|s| s.summary());
+        let alike = summaries.filter(|summary| summary.lz4_len().is_some() == lz4);
+        let (bytes, disk) = alike.fold((0, 0), |(bytes, disk), summary| {
+            let stored = summary.lz4_len().unwrap_or(summary.value_len);
+            (bytes + summary.value_len, disk + stored)
+        });
+        gauge(&metrics.values.bytes, codec, bytes);
+        gauge(&metrics.values.disk_bytes, codec, disk);
+    }
     metrics.collections.set(cache.catalog.all().len() as i64);
     metrics.verify.quarantined.set(cache.quarantine.len() as i64);
 }
@@ -153,11 +163,18 @@ fn totals(cache: &Cache) -> v1::Totals {
 
 fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::CollectionStatus {
     let stats = collection.stats();
+    let summaries: Vec<_> = segments.iter().map(|s| s.summary()).collect();
+    let lz4 = || summaries.iter().filter(|summary| summary.lz4_len().is_some());
+    let samples: Vec<_> = summaries
+        .iter()
+        .filter_map(|s| s.compression)
+        .map(|c| c.sample.get())
+        .collect();
     v1::CollectionStatus {
         subgraph_digest: collection.graph.digest().to_string(),
         pipeline: collection.graph.pipeline(),
-        entries: segments.iter().map(|s| s.summary().rows).sum(),
-        bytes: segments.iter().map(|s| s.summary().value_len).sum(),
+        entries: summaries.iter().map(|s| s.rows).sum(),
+        bytes: summaries.iter().map(|s| s.value_len).sum(),
         hits: stats.hits,
         follows: stats.follows,
         misses: stats.misses,
@@ -170,6 +187,10 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         mismatches: stats.mismatches,
         verify_cpu_seconds: stats.verify_ns as f64 / 1e9,
         quarantined: collection.quarantined().is_some(),
+        bytes_on_disk: segments.iter().map(|s| s.file_bytes()).sum(),
+        lz4_bytes: lz4().map(|s| s.value_len).sum(),
+        lz4_bytes_on_disk: lz4().filter_map(Summary::lz4_len).sum(),
+        lz4_sample_ratio: samples.iter().sum::<f64>() / samples.len().max(1) as f64,
     }
 }
 

@@ -68,7 +68,7 @@ fn fill(
 }
 
 fn close(t: &Tiers, collection: &Collection, open: OpenSegment) -> SegmentId {
-    let metadata = description::metadata(collection, open.segment());
+    let metadata = description::metadata(collection);
     open.close(&t.ram, &metadata, |s, b| t.ssd.reserve(s, b))
         .unwrap()
         .id

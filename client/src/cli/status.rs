@@ -110,6 +110,7 @@ fn table(status: &StatusResponse) -> String {
 /// What is said of a pipeline below its row.
 fn more(c: &CollectionStatus) -> String {
     let mut out = String::new();
+    out += &compression(c);
     if c.verified > 0 {
         out += &format!(
             "  verified: {} hits, {} did not reproduce, {} of CPU\n",
@@ -128,6 +129,26 @@ fn more(c: &CollectionStatus) -> String {
         out += &format!("  changed: {}\n", c.changed_items.join(", "));
     }
     out
+}
+
+/// What LZ4 makes of its values, if that was looked at.
+fn compression(c: &CollectionStatus) -> String {
+    if c.lz4_sample_ratio <= 0.0 {
+        return String::new();
+    }
+    let disk = human_bytes(c.bytes_on_disk);
+    match c.lz4_bytes {
+        0 => format!(
+            "  on disk: {disk}, as it is: LZ4 would make {:.2} of it\n",
+            c.lz4_sample_ratio
+        ),
+        bytes => format!(
+            "  on disk: {disk}, {} by LZ4 as {}: {:.2}\n",
+            human_bytes(bytes),
+            human_bytes(c.lz4_bytes_on_disk),
+            c.lz4_bytes_on_disk as f64 / bytes as f64
+        ),
+    }
 }
 
 /// How many of each code since ever, and the last few of the caller's own.
@@ -247,5 +268,27 @@ mod tests {
         assert_eq!(parse_bytes("99999999999T"), None);
         assert_eq!(human_bytes(1536), "1.5 KiB");
         assert_eq!(human_seconds(90.0), "90.0 s");
+    }
+
+    #[test]
+    fn what_lz4_makes_of_a_pipeline_is_said_where_that_is_known() {
+        let said = |lz4_bytes, lz4_bytes_on_disk, lz4_sample_ratio| {
+            compression(&CollectionStatus {
+                bytes_on_disk: 3 << 20,
+                lz4_bytes,
+                lz4_bytes_on_disk,
+                lz4_sample_ratio,
+                ..Default::default()
+            })
+        };
+        assert_eq!(said(0, 0, 0.0), "");
+        assert_eq!(
+            said(0, 0, 0.991),
+            "  on disk: 3.0 MiB, as it is: LZ4 would make 0.99 of it\n"
+        );
+        assert_eq!(
+            said(4 << 20, 2 << 20, 0.47),
+            "  on disk: 3.0 MiB, 4.0 MiB by LZ4 as 2.0 MiB: 0.50\n"
+        );
     }
 }

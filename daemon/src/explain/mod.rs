@@ -242,6 +242,7 @@ fn held(cache: &Cache, collection: &Collection) -> Summary {
             rows: sum.rows + each.rows,
             value_len: sum.value_len + each.value_len,
             cpu_ns: sum.cpu_ns + each.cpu_ns,
+            ..sum
         })
 }
 

@@ -1,18 +1,19 @@
 //! What a segment says of itself, in its footer and in the index: whose elements it holds.
 
-use super::{Segment, Summary, footer};
+use super::{Codec, Compression, Footer, Segment, footer};
 use crate::{
     collection::Collection,
     error::{Error, Result},
     vfs::Vfs,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, path::Path};
+use std::path::Path;
 
 /// Footer metadata: version of this use of Arrow.
 const FORMAT: &str = "prebake.format";
-/// The one version this daemon reads and writes.
-const FORMAT_VERSION: &str = "4";
+/// Versions that this daemon reads and writes: with values as they are, and with compressed ones.
+const FORMAT_PLAIN: &str = "4";
+const FORMAT_LZ4: &str = "5";
 /// Footer metadata: trust domain.
 const DOMAIN: &str = "prebake.domain";
 /// Footer metadata: subgraph digest.
@@ -25,6 +26,28 @@ const PIPELINE: &str = "prebake.pipeline";
 const WRITER: &str = "prebake.writer";
 /// Footer metadata: rows, bytes and cost, as in the index.
 const SUMMARY: &str = "prebake.summary";
+
+/// What is known of a segment without its rows.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Elements.
+    pub rows: u64,
+    /// Bytes of values.
+    pub value_len: u64,
+    /// CPU time to compute all of them.
+    pub cpu_ns: u64,
+    /// Of the values; None if there are too few to compress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
+}
+
+impl Summary {
+    /// Bytes that its values take on disk, if they are compressed there.
+    pub fn lz4_len(&self) -> Option<u64> {
+        let lz4 = self.compression.filter(|how| how.codec == Codec::Lz4);
+        lz4.map(|how| how.stored_len)
+    }
+}
 
 /// What the index keeps of a segment.
 #[derive(Serialize, Deserialize)]
@@ -56,16 +79,15 @@ impl Record {
     /// `corrupt` if the file is not a whole segment of this version.
     pub fn read(vfs: &dyn Vfs, path: &Path) -> Result<Self> {
         let file = vfs.open(path)?;
-        let metadata = footer(&*file)?.metadata;
+        let footer = footer(&*file)?;
+        let metadata = &footer.metadata;
         let get = |key: &str| {
             let value = metadata.get(key).cloned();
             value.ok_or_else(|| Error::corrupt(format!("a segment's footer lacks {key}")))
         };
-        let version = get(FORMAT)?;
-        if version != FORMAT_VERSION {
-            return Err(Error::corrupt(format!(
-                "segment format {version} is not {FORMAT_VERSION}"
-            )));
+        let (version, ours) = (get(FORMAT)?, format(footer.is_compressed()));
+        if version != ours {
+            return Err(Error::corrupt(format!("segment format {version} is not {ours}")));
         }
         Ok(Self {
             domain: get(DOMAIN)?,
@@ -76,12 +98,21 @@ impl Record {
     }
 }
 
-/// Footer metadata of a segment that is about to be closed.
-pub fn metadata(collection: &Collection, segment: &Segment) -> Vec<(String, String)> {
-    let summary = serde_json::to_string(&segment.summary()).unwrap_or_default();
+fn format(compressed: bool) -> &'static str {
+    if compressed { FORMAT_LZ4 } else { FORMAT_PLAIN }
+}
+
+/// Footer metadata: what a segment that is about to be closed is.
+pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     vec![
-        (SUMMARY.into(), summary),
-        (FORMAT.into(), FORMAT_VERSION.into()),
+        (SUMMARY.into(), serde_json::to_string(summary).unwrap_or_default()),
+        (FORMAT.into(), format(summary.lz4_len().is_some()).into()),
+    ]
+}
+
+/// Footer metadata: whose elements it holds.
+pub fn metadata(collection: &Collection) -> Vec<(String, String)> {
+    vec![
         (DOMAIN.into(), collection.domain.0.clone()),
         (SUBGRAPH.into(), collection.graph.digest().to_string()),
         (GRAPH.into(), hex(collection.graph.canonical())),
@@ -94,9 +125,9 @@ pub fn metadata(collection: &Collection, segment: &Segment) -> Vec<(String, Stri
 }
 
 /// Whether a footer says that its segment is of this collection.
-pub fn belongs(metadata: &HashMap<String, String>, collection: &Collection) -> bool {
-    let says = |key: &str, value: &str| metadata.get(key).is_some_and(|v| v == value);
-    says(FORMAT, FORMAT_VERSION)
+pub fn belongs(footer: &Footer, collection: &Collection) -> bool {
+    let says = |key: &str, value: &str| footer.metadata.get(key).is_some_and(|v| v == value);
+    says(FORMAT, format(footer.is_compressed()))
         && says(DOMAIN, &collection.domain.0)
         && says(GRAPH, &hex(collection.graph.canonical()))
 }

@@ -30,6 +30,21 @@ impl ChunkDigests {
         at.is_multiple_of(CHUNK_BYTES) && known.is_some_and(|known| known == Self::of(bytes).0)
     }
 
+    /// Appends that of a chunk of any length.
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        self.0.push(XxHash3_64::oneshot(chunk));
+    }
+
+    /// Whether this is the chunk of that number, whatever its length.
+    pub(super) fn is_chunk(&self, number: usize, chunk: &[u8]) -> bool {
+        self.0.get(number) == Some(&XxHash3_64::oneshot(chunk))
+    }
+
+    /// Chunks.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Those of the bytes that follow, behind these, which end at a chunk.
     pub fn append(&mut self, following: &Self) {
         self.0.extend(&following.0);

@@ -2,7 +2,7 @@
 //! boundary. Arrow writers align to 64 bytes at most, so messages are laid out here with Arrow's
 //! own flatbuffers. The drawing is in ARCHITECTURE.md.
 
-use super::table::Table;
+use super::{compression, frame::Frame, table::Table, tail::Tail};
 use crate::error::{Error, Result};
 use arrow_array::{
     Array, ArrayRef, FixedSizeBinaryArray, LargeStringArray, UInt64Array, builder::FixedSizeBinaryBuilder,
@@ -19,17 +19,16 @@ pub const VALUES_AT: u64 = 8192;
 /// Footer metadata: BLAKE3 of everything in the body behind the values.
 pub const ROWS_DIGEST: &str = "prebake.rows";
 
-/// Arrow's alignment for buffers that are not ours to map.
-const ALIGNMENT: u64 = 64;
-
 const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Everything of the file but the value buffer.
 pub struct Encoded {
-    /// Bytes `0..VALUES_AT`.
+    /// The first bytes of the file, up to the values.
     pub head: Vec<u8>,
-    /// Bytes from the end of the value buffer to the end of the file.
+    /// Where what is behind the value buffer begins.
+    pub tail_at: u64,
+    /// Bytes from there to the end of the file.
     pub tail: Vec<u8>,
 }
 
@@ -51,19 +50,26 @@ pub enum Values {
     Binary,
 }
 
-/// Lays out a segment of `value_len` bytes of values described by `table`.
+/// Lays out a segment of `value_len` bytes of values described by `table`, and compressed in `frame` if there is one.
 ///
 /// # Errors
 /// If the schema does not fit the head: then the layouts are absurd and the segment is given up.
-pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> Result<Encoded> {
+pub fn encode(
+    table: &Table,
+    value_len: u64,
+    frame: Option<&Frame>,
+    metadata: &[(String, String)],
+) -> Result<Encoded> {
     let values = Values::of(table, table.len());
     let index = index_columns(table, 0..table.len());
     let schema = schema(&values);
 
     let mut nodes = Vec::new();
     let mut buffers = vec![];
-    let mut tail = Tail::new(value_len);
-    values.describe(table, value_len, &mut nodes, &mut buffers, &mut tail);
+    let prefix = frame.map_or_else(Vec::new, |_| compression::prefix(value_len).to_vec());
+    let stored_len = frame.map_or(value_len, |frame| frame.end() - VALUES_AT);
+    let mut tail = Tail::new(stored_len, frame.is_some());
+    values.describe(table, stored_len, &mut nodes, &mut buffers, &mut tail);
     for column in &index {
         nodes.push(ipc::FieldNode::new(column.len() as i64, 0));
         buffers.push(ipc::Buffer::new(tail.body_len() as i64, 0));
@@ -73,9 +79,15 @@ pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> R
     }
     tail.pad();
     let body_len = tail.body_len();
-    let batch = batch_message(table.len() as i64, &nodes, &buffers, body_len as i64);
+    let batch = batch_message(
+        table.len() as i64,
+        &nodes,
+        &buffers,
+        body_len as i64,
+        frame.is_some(),
+    );
     let mut metadata = metadata.to_vec();
-    metadata.push((ROWS_DIGEST.into(), rows_digest(&batch, &tail.bytes)));
+    metadata.push((ROWS_DIGEST.into(), rows_digest(&batch, tail.bytes(), &prefix)));
 
     let mut head = MAGIC.to_vec();
     head.extend([0; 2]);
@@ -86,8 +98,10 @@ pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> R
         .ok_or_else(|| Error::corrupt("the schema does not fit before the values"))?;
     head.resize(batch_at as usize, 0);
     head.extend(&batch);
+    head.extend(&prefix);
 
-    let mut tail = tail.bytes;
+    let tail_at = VALUES_AT + tail.begin();
+    let mut tail = tail.into_bytes();
     tail.extend(CONTINUATION);
     tail.extend([0; 4]);
     let block = ipc::Block::new(batch_at as i64, batch.len() as i32, body_len as i64);
@@ -95,48 +109,15 @@ pub fn encode(table: &Table, value_len: u64, metadata: &[(String, String)]) -> R
     tail.extend(&footer);
     tail.extend((footer.len() as i32).to_le_bytes());
     tail.extend(MAGIC);
-    Ok(Encoded { head, tail })
+    Ok(Encoded { head, tail_at, tail })
 }
 
-/// Of the columns behind the values, and of the message that says where each begins.
-pub(super) fn rows_digest(message: &[u8], tail: &[u8]) -> String {
+/// Of the columns behind the values, of the message that says where each begins, and of what stands before compressed values.
+pub(super) fn rows_digest(message: &[u8], tail: &[u8], prefix: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(message.len() as u64).to_le_bytes());
-    hasher.update(message).update(tail);
+    hasher.update(message).update(tail).update(prefix);
     hasher.finalize().to_hex().to_string()
-}
-
-/// Body bytes behind the value buffer.
-struct Tail {
-    value_len: u64,
-    bytes: Vec<u8>,
-}
-
-impl Tail {
-    fn new(value_len: u64) -> Self {
-        let mut tail = Self {
-            value_len,
-            bytes: Vec::new(),
-        };
-        tail.pad();
-        tail
-    }
-
-    fn body_len(&self) -> u64 {
-        self.value_len + self.bytes.len() as u64
-    }
-
-    fn pad(&mut self) {
-        let len = self.body_len().next_multiple_of(ALIGNMENT) - self.value_len;
-        self.bytes.resize(len as usize, 0);
-    }
-
-    fn push(&mut self, bytes: &[u8]) -> ipc::Buffer {
-        self.pad();
-        let at = self.body_len();
-        self.bytes.extend_from_slice(bytes);
-        ipc::Buffer::new(at as i64, bytes.len() as i64)
-    }
 }
 
 impl Values {
@@ -198,13 +179,13 @@ impl Values {
     fn describe(
         &self,
         table: &Table,
-        value_len: u64,
+        stored_len: u64,
         nodes: &mut Vec<ipc::FieldNode>,
         buffers: &mut Vec<ipc::Buffer>,
         tail: &mut Tail,
     ) {
         let rows = table.len() as i64;
-        let values = ipc::Buffer::new(0, value_len as i64);
+        let values = ipc::Buffer::new(0, stored_len as i64);
         nodes.push(ipc::FieldNode::new(rows, 0));
         buffers.push(ipc::Buffer::new(0, 0));
         match self {
@@ -308,11 +289,26 @@ fn schema_message(schema: &Schema) -> Vec<u8> {
     message(fbb, ipc::MessageHeader::Schema, header, 0)
 }
 
-fn batch_message(rows: i64, nodes: &[ipc::FieldNode], buffers: &[ipc::Buffer], body: i64) -> Vec<u8> {
+fn batch_message(
+    rows: i64,
+    nodes: &[ipc::FieldNode],
+    buffers: &[ipc::Buffer],
+    body: i64,
+    compressed: bool,
+) -> Vec<u8> {
     let mut fbb = FlatBufferBuilder::new();
     let nodes = fbb.create_vector(nodes);
     let buffers = fbb.create_vector(buffers);
+    let compression = compressed.then(|| {
+        let mut compression = ipc::BodyCompressionBuilder::new(&mut fbb);
+        compression.add_codec(ipc::CompressionType::LZ4_FRAME);
+        compression.add_method(ipc::BodyCompressionMethod::BUFFER);
+        compression.finish()
+    });
     let mut batch = ipc::RecordBatchBuilder::new(&mut fbb);
+    if let Some(compression) = compression {
+        batch.add_compression(compression);
+    }
     batch.add_length(rows);
     batch.add_nodes(nodes);
     batch.add_buffers(buffers);

@@ -2,18 +2,26 @@
 //! arrived. The unit of storage and eviction.
 
 mod columns;
+mod compression;
 pub mod description;
 mod digest;
+mod encoding;
 mod format;
+mod frame;
 mod id;
 mod opened;
 mod places;
 mod read;
+mod stored;
 mod table;
+mod tail;
 mod writer;
 
 pub use columns::Columns;
+pub use compression::Ratio;
+pub use description::Summary;
 pub use digest::{CHUNK_BYTES, ChunkDigests, chunks};
+pub use encoding::{Codec, Compression};
 pub use format::{Values, schema};
 pub use id::{BlockId, SegmentId};
 pub use opened::OpenedFiles;
@@ -31,7 +39,7 @@ use crate::{
     tier::ram::RamTier,
     vfs::{Vfs, VfsFile},
 };
-use format::{ROWS_DIGEST, VALUES_AT};
+use format::ROWS_DIGEST;
 use parking_lot::{Mutex, RwLock};
 use std::{
     collections::BTreeMap,
@@ -42,9 +50,13 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+use stored::Stored;
 
 /// Footer metadata: digests of the values' chunks, in order.
 const CHUNK_DIGESTS: &str = "prebake.chunks";
+
+/// Footer metadata: bytes of each LZ4 block of the values, if they are compressed; the digests are of these.
+const LZ4_BLOCKS: &str = "prebake.lz4";
 
 /// Bytes of values are kept under this; so an element must be smaller too.
 pub const ELEMENT_BYTES_MAX: u64 = 256 << 20;
@@ -62,7 +74,7 @@ pub struct Segment {
     vfs: Arc<dyn Vfs>,
     held: RwLock<Held>,
     /// Of the blocks that are in the file, until it has a footer.
-    digests: Mutex<BTreeMap<u32, ChunkDigests>>,
+    stored: Mutex<BTreeMap<u32, Arc<Stored>>>,
     /// Held while a block is read from the file, so that jobs that ask for it at once have it read once.
     reading: [Mutex<()>; READERS_MAX],
     /// Blocks that are not in the file yet.
@@ -93,17 +105,6 @@ pub struct Space {
     pub disk: Reservation,
     /// Memory of its rows.
     pub rows: Reservation,
-}
-
-/// What is known of a segment without its rows.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
-pub struct Summary {
-    /// Elements.
-    pub rows: u64,
-    /// Bytes of values.
-    pub value_len: u64,
-    /// CPU time to compute all of them.
-    pub cpu_ns: u64,
 }
 
 /// Where an element lies.
@@ -150,7 +151,7 @@ impl Segment {
             path,
             vfs,
             held: RwLock::new(held),
-            digests: Mutex::default(),
+            stored: Mutex::default(),
             reading: std::array::from_fn(|_| Mutex::default()),
             pinned: Mutex::default(),
             file: RwLock::new(None),
@@ -188,7 +189,7 @@ impl Segment {
         let entries = self.summary().rows * ENTRY_BYTES;
         self.space.lock().rows.resize(entries)?;
         let (footer, rows) = self.read_rows()?;
-        if !description::belongs(&footer.metadata, collection) {
+        if !description::belongs(&footer, collection) {
             return Err(Error::corrupt(
                 "a segment is not of the collection it was taken for",
             ));
@@ -270,9 +271,10 @@ impl Segment {
         let len = self.block_len(index)?;
         let mut writer = ram.allocate()?;
         let mut buffer = ram.buffer()?;
-        let bytes = &mut buffer.bytes()[..len as usize];
-        self.read_chunks(u64::from(index) * BLOCK_BYTES, bytes, ram)?;
-        writer.append(bytes)?;
+        let at = u64::from(index) * BLOCK_BYTES;
+        self.read_parts(at..at + len, buffer.bytes(), ram, &mut |values| {
+            writer.append(values)
+        })?;
         drop(buffer);
         let block = writer.seal()?;
         ram.insert(id, Arc::clone(&block));
@@ -312,31 +314,6 @@ impl Segment {
         };
         block.read(wanted.start - block_at, into)?;
         Ok(if from == From::Ssd { block_len } else { 0 })
-    }
-
-    /// Fills `into` from the file with values from the chunk at `at` on, all of one block.
-    fn read_chunks(&self, at: u64, into: &mut [u8], ram: &RamTier) -> Result<()> {
-        if !self.is_durable() {
-            let index = (at / BLOCK_BYTES) as u32;
-            let (file, digests) = (self.file.read().clone(), self.digests.lock().get(&index).cloned());
-            match (file, digests) {
-                (Some(file), Some(digests)) => {
-                    file.read_at(into, VALUES_AT + at)?;
-                    return self.check(digests.match_at(at % BLOCK_BYTES, into), at);
-                }
-                // It was finished meanwhile.
-                _ if self.is_durable() => {}
-                _ => return Err(Error::corrupt("a block has no digests")),
-            }
-        }
-        let opened = ram.opened().get(self.id, &self.path, &*self.vfs)?;
-        opened.file.read_at(into, VALUES_AT + at)?;
-        self.check(opened.digests.match_at(at, into), at)
-    }
-
-    fn check(&self, matches: bool, at: u64) -> Result<()> {
-        let corrupt = || format!("{} does not match its digests at {at}", self.path.display());
-        matches.then_some(()).ok_or_else(|| Error::corrupt(corrupt()))
     }
 
     /// Whether a block is not in the file yet.

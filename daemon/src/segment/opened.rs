@@ -1,9 +1,9 @@
 //! Files of durable segments that are open to be read, and the digests of their values. Digests are not kept with each
 //! segment: those of a terabyte take half a gigabyte.
 
-use super::{CHUNK_DIGESTS, ChunkDigests, SegmentId, footer};
+use super::{SegmentId, footer, stored::Stored};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     vfs::{Vfs, VfsFile},
 };
 use parking_lot::Mutex;
@@ -13,22 +13,17 @@ use std::{collections::VecDeque, path::Path, sync::Arc};
 /// opened twice.
 const OPENED_MAX: usize = 96;
 
-/// A file and what its values should be.
+/// A file, and how its values lie in it and should be.
 pub(super) struct Opened {
     pub(super) file: Arc<dyn VfsFile>,
-    pub(super) digests: ChunkDigests,
+    pub(super) stored: Arc<Stored>,
 }
 
 impl Opened {
     fn open(path: &Path, vfs: &dyn Vfs) -> Result<Self> {
         let file = vfs.open(path)?;
-        let footer = footer(&*file)?;
-        let text = footer.metadata.get(CHUNK_DIGESTS);
-        let text = text.ok_or_else(|| Error::corrupt("a segment has no digests of its values"))?;
-        Ok(Self {
-            digests: ChunkDigests::from_hex(text)?,
-            file,
-        })
+        let stored = Arc::new(Stored::of(&footer(&*file)?)?);
+        Ok(Self { stored, file })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Reads a segment file's footer and rows; the values are read by block, elsewhere.
 
 use super::{
-    Places,
+    LZ4_BLOCKS, Places,
+    compression::{self, PREFIX_LEN},
     format::{VALUES_AT, rows_digest},
     table::{Cost, Table},
+    tail::{NOT_COMPRESSED, behind_values},
 };
 use crate::{
     error::{Error, Result},
@@ -37,6 +39,10 @@ pub struct Footer {
     /// Whether the elements are all of one length, without offsets.
     tensor: bool,
     body_len: u64,
+    /// What stands before the values if they are compressed, else nothing.
+    prefix: Vec<u8>,
+    /// Bytes of all elements.
+    value_len: u64,
     /// The record batch's message, which all of the above but the metadata is from.
     message: Vec<u8>,
 }
@@ -63,11 +69,12 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
     let footer = ipc::root_as_footer(&bytes).map_err(|_| bad("its footer does not parse"))?;
 
     let blocks = footer.recordBatches().ok_or_else(|| bad("no record batch"))?;
-    let (1, block) = (blocks.len(), blocks.get(0)) else {
+    if blocks.len() != 1 {
         return Err(bad("not one record batch"));
-    };
+    }
+    let block = blocks.get(0);
     let (at, len) = (block.offset(), i64::from(block.metaDataLength()));
-    if at < 8 || len < 8 || at + len != VALUES_AT as i64 {
+    if at < 8 || len < 8 || at.checked_add(len) != Some(VALUES_AT as i64) {
         return Err(bad("its values are not where they belong"));
     }
     let body_len = u64::try_from(block.bodyLength()).map_err(|_| bad("negative body"))?;
@@ -87,29 +94,72 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
     if buffers.len() <= IO_NS {
         return Err(bad("columns are missing"));
     }
+    if buffers.get(VALUES).length() as u64 > body_len {
+        return Err(bad("its values exceed its body"));
+    }
     let metadata = footer.custom_metadata().into_iter().flatten();
-    let buffers = buffers
+    let metadata: HashMap<String, String> = metadata
+        .filter_map(|kv| Some((kv.key()?.to_owned(), kv.value()?.to_owned())))
+        .collect();
+    let buffers: Vec<_> = buffers
         .iter()
         .map(|b| (b.offset() as u64, b.length() as u64))
         .collect();
+    let (prefix, value_len) = match compressed(batch.compression(), &metadata)? {
+        true => prefix(file, buffers[VALUES].1)?,
+        false => (Vec::new(), buffers[VALUES].1),
+    };
     // One node more than columns: the child of FixedSizeList.
     let tensor = nodes.len() == COLUMNS + 1;
     Ok(Footer {
-        metadata: metadata
-            .filter_map(|kv| Some((kv.key()?.to_owned(), kv.value()?.to_owned())))
-            .collect(),
+        metadata,
         rows,
         buffers,
         tensor,
         message,
         body_len,
+        prefix,
+        value_len,
     })
 }
 
+/// Whether a record batch is compressed, in the one way in which ours are.
+fn compressed(how: Option<ipc::BodyCompression<'_>>, metadata: &HashMap<String, String>) -> Result<bool> {
+    let ours = how.is_none_or(|how| {
+        how.codec() == ipc::CompressionType::LZ4_FRAME && how.method() == ipc::BodyCompressionMethod::BUFFER
+    });
+    match ours && how.is_some() == metadata.contains_key(LZ4_BLOCKS) {
+        true => Ok(how.is_some()),
+        false => Err(Error::corrupt("not a segment: its compression is not ours")),
+    }
+}
+
+/// What stands before compressed values, and how many bytes they have.
+fn prefix(file: &dyn VfsFile, stored_len: u64) -> Result<(Vec<u8>, u64)> {
+    let bad = || Error::corrupt("not a segment: its values are no LZ4 frame");
+    if stored_len < PREFIX_LEN as u64 {
+        return Err(bad());
+    }
+    let mut prefix = vec![0; PREFIX_LEN];
+    file.read_at(&mut prefix, VALUES_AT)?;
+    let value_len = compression::value_len(&prefix).ok_or_else(bad)?;
+    Ok((prefix, value_len))
+}
+
 impl Footer {
-    /// Bytes of the value buffer.
+    /// Bytes of all elements.
     pub fn value_len(&self) -> u64 {
-        self.buffers.get(VALUES).map_or(0, |b| b.1)
+        self.value_len
+    }
+
+    /// Whether they are compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
+    /// Where the first LZ4 block of compressed values lies in the file.
+    pub(super) fn frame_at(&self) -> u64 {
+        VALUES_AT + self.prefix.len() as u64
     }
 
     /// Reads the rows: everything of the body behind the values, checked against `digest` (hex).
@@ -117,20 +167,21 @@ impl Footer {
     /// # Errors
     /// `corrupt` if the bytes are not what the digest says or do not decode.
     pub fn rows(&self, file: &dyn VfsFile, digest: &str) -> Result<Rows> {
-        let value_len = self.value_len();
+        let stored_len = self.buffers.get(VALUES).map_or(0, |b| b.1);
+        let begin = behind_values(stored_len, self.is_compressed());
         let tail_len = self
             .body_len
-            .checked_sub(value_len)
+            .checked_sub(begin)
             .ok_or_else(|| Error::corrupt("a segment's values exceed its body"))?;
         let mut tail = vec![0; tail_len as usize];
-        file.read_at(&mut tail, VALUES_AT + value_len)?;
-        if rows_digest(&self.message, &tail) != digest {
+        file.read_at(&mut tail, VALUES_AT + begin)?;
+        if rows_digest(&self.message, &tail, &self.prefix) != digest {
             return Err(Error::corrupt("a segment's rows do not match their digest"));
         }
         let columns = Columns {
             footer: self,
             tail: Buffer::from_vec(tail),
-            value_len,
+            begin,
         };
         let rows = Rows {
             ends: columns.ends()?,
@@ -141,7 +192,7 @@ impl Footer {
             io_ns: columns.fixed(IO_NS, DataType::UInt64)?.into(),
         };
         let in_order = rows.ends.windows(2).all(|pair| pair[0] <= pair[1]);
-        if !in_order || rows.ends.last().is_some_and(|end| *end > value_len) {
+        if !in_order || rows.ends.last().is_some_and(|end| *end > self.value_len) {
             return Err(Error::corrupt("a segment's elements do not lie side by side"));
         }
         Ok(rows)
@@ -219,19 +270,29 @@ const IO_NS: usize = 14;
 struct Columns<'a> {
     footer: &'a Footer,
     tail: Buffer,
-    value_len: u64,
+    /// Of the body, where the tail begins.
+    begin: u64,
 }
 
 impl Columns<'_> {
     fn buffer(&self, index: usize) -> Result<Buffer> {
         let bad = || Error::corrupt("a segment's column lies outside its body");
         let (at, len) = *self.footer.buffers.get(index).ok_or_else(bad)?;
-        let at = at.checked_sub(self.value_len).ok_or_else(bad)?;
+        let at = at.checked_sub(self.begin).ok_or_else(bad)?;
         let end = at.checked_add(len).ok_or_else(bad)?;
         if end > self.tail.len() as u64 {
             return Err(bad());
         }
-        Ok(self.tail.slice_with_length(at as usize, len as usize))
+        let buffer = self.tail.slice_with_length(at as usize, len as usize);
+        if !self.footer.is_compressed() || buffer.is_empty() {
+            return Ok(buffer);
+        }
+        match buffer.strip_prefix(&NOT_COMPRESSED) {
+            Some(bytes) => Ok(buffer.slice_with_length(NOT_COMPRESSED.len(), bytes.len())),
+            None => Err(Error::corrupt(
+                "a segment's column is compressed, which ours are not",
+            )),
+        }
     }
 
     fn fixed(&self, index: usize, kind: DataType) -> Result<ArrayData> {
@@ -247,7 +308,7 @@ impl Columns<'_> {
     fn ends(&self) -> Result<Vec<u64>> {
         let rows = self.footer.rows;
         if self.footer.tensor {
-            let len = self.value_len / rows.max(1);
+            let len = self.footer.value_len / rows.max(1);
             return Ok((1..=rows).map(|row| row * len).collect());
         }
         let offsets = build(DataType::UInt64, rows + 1, vec![self.buffer(OFFSETS)?])?;

@@ -1,9 +1,8 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BlockId, CHUNK_DIGESTS, ChunkDigests, Cost, Held, Location, Segment, SegmentId, Space, Summary, Table,
-    format::{VALUES_AT, encode},
-    table::ROW_BYTES,
+    BlockId, Cost, Held, Location, Segment, SegmentId, Space, Summary, Table, description,
+    encoding::Encoding, format::encode, stored::Stored, table::ROW_BYTES,
 };
 use crate::{
     entries::ENTRY_BYTES,
@@ -44,11 +43,11 @@ pub struct OpenSegment {
     pub touched: Duration,
 }
 
-/// Blocks that wait to be written. The lock of `busy` is held while they are.
+/// Blocks that wait to be written. The lock of `encoding`, which the first of them decides, is held while they are.
 #[derive(Default)]
 struct Unwritten {
     queue: Mutex<Vec<(u32, BlockWriter)>>,
-    busy: Mutex<()>,
+    encoding: Mutex<Option<Encoding>>,
 }
 
 /// What identifies one element that is appended.
@@ -190,6 +189,7 @@ impl OpenSegment {
             rows: table.len() as u64,
             value_len: table.value_len(),
             cpu_ns: segment.summary().cpu_ns + row.cost.cpu_ns,
+            compression: None,
         };
         let location = Location {
             segment: segment.id,
@@ -234,21 +234,26 @@ impl OpenSegment {
         self.writer().run(ram, &mut reserve)?;
         let segment = self.segment;
         let value_len = segment.summary().value_len;
-        let mut digests = ChunkDigests::default();
-        segment
-            .digests
+        let stored = Stored::join(segment.stored.lock().values().map(Arc::as_ref));
+        let compression = self
+            .unwritten
+            .encoding
             .lock()
-            .values()
-            .for_each(|block| digests.append(block));
-        let mut metadata = metadata.to_vec();
-        metadata.push((CHUNK_DIGESTS.into(), digests.to_hex()));
+            .as_ref()
+            .and_then(|e| e.outcome(&stored, value_len));
+        segment.summary.lock().compression = compression;
+        let mut described = description::of(&segment.summary());
+        described.extend_from_slice(metadata);
+        described.extend(stored.metadata());
         let (encoded, places) = match &*segment.held.read() {
-            Held::All(table) => (encode(table, value_len, &metadata)?, table.places()),
+            Held::All(table) => (
+                encode(table, value_len, stored.frame(), &described)?,
+                table.places(),
+            ),
             _ => return Err(lost_its_rows()),
         };
-        let file_len = VALUES_AT + value_len + encoded.tail.len() as u64;
-        reserve(&segment, file_len)?;
-        self.file.write_at(&encoded.tail, VALUES_AT + value_len)?;
+        reserve(&segment, encoded.tail_at + encoded.tail.len() as u64)?;
+        self.file.write_at(&encoded.tail, encoded.tail_at)?;
         self.file.write_at(&encoded.head, 0)?;
         self.file.sync()?;
         segment.vfs.publish(&segment.temporary_path(), &segment.path)?;
@@ -259,7 +264,7 @@ impl OpenSegment {
         segment.durable.store(true, Ordering::Release);
         *segment.file.write() = None;
         // They are in its footer.
-        segment.digests.lock().clear();
+        segment.stored.lock().clear();
         Ok(segment)
     }
 }
@@ -287,17 +292,18 @@ impl WriteBehind {
     /// # Errors
     /// As the file system says, or `ssd-full` from `reserve`; the segment must then be given up.
     pub fn run(&self, ram: &RamTier, reserve: &mut impl FnMut(&Segment, u64) -> Result<()>) -> Result<()> {
-        let _busy = self.unwritten.busy.lock();
+        let mut encoding = self.unwritten.encoding.lock();
         let queue = std::mem::take(&mut *self.unwritten.queue.lock());
         for (index, writer) in queue {
-            let at = VALUES_AT + u64::from(index) * BLOCK_BYTES;
-            reserve(&self.segment, at + writer.filled_len() as u64)?;
+            let encoding = match &mut *encoding {
+                Some(encoding) => encoding,
+                undecided => undecided.insert(Encoding::choose(&writer, ram)?),
+            };
+            reserve(&self.segment, encoding.file_len_max(index, &writer))?;
             let mut buffer = ram.buffer()?;
-            let filled = writer.read(buffer.bytes())?;
-            let digests = ChunkDigests::of(filled);
-            self.file.write_at(filled, at)?;
+            let stored = encoding.write(index, &writer, buffer.bytes(), &*self.file)?;
             drop(buffer);
-            self.segment.digests.lock().insert(index, digests);
+            self.segment.stored.lock().insert(index, Arc::new(stored));
             let block = writer.seal()?;
             ram.insert(
                 BlockId {

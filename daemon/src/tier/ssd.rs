@@ -333,7 +333,13 @@ impl Rank {
     /// H: CPU nanoseconds lost per byte freed, on top of the floor.
     fn value(&self, segment: &Segment, now: Duration) -> f64 {
         let summary = segment.summary();
-        let bytes = segment.file_bytes().max(summary.value_len).max(1) as f64;
+        // Of what is not written yet it is not known what LZ4 makes of it.
+        let unwritten = if segment.is_durable() {
+            0
+        } else {
+            summary.value_len
+        };
+        let bytes = segment.file_bytes().max(unwritten).max(1) as f64;
         let gain = (summary.cpu_ns as f64 - summary.value_len as f64 * READ_NS_PER_BYTE).max(0.0);
         self.floor + self.decayed(now) * gain / bytes
     }

@@ -109,15 +109,39 @@ pub fn element(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Ids of 15 bits as numbers of 64, which differ for every seed and place.
+pub fn tokens(seed: u64, count: usize) -> Vec<u8> {
+    let random = element(seed, 2 * count);
+    let wide = random
+        .chunks(2)
+        .flat_map(|id| [id[0], id[1] & 0x7f, 0, 0, 0, 0, 0, 0]);
+    wide.collect()
+}
+
 pub fn append(open: &mut OpenSegment, ram: &RamTier, seed: u64, len: usize, cpu_ns: u64) -> (u32, Location) {
-    let bytes = element(seed, len);
-    let name = format!("item-{seed}");
     let layout = format!(r#"{{"dtype":"|u1","kind":"ndarray","shape":[{len}]}}"#);
+    append_bytes(open, ram, seed, &element(seed, len), &layout, cpu_ns)
+}
+
+pub fn append_tokens(open: &mut OpenSegment, ram: &RamTier, seed: u64, count: usize) -> (u32, Location) {
+    let layout = format!(r#"{{"dtype":"<i8","kind":"ndarray","shape":[{count}]}}"#);
+    append_bytes(open, ram, seed, &tokens(seed, count), &layout, 1)
+}
+
+fn append_bytes(
+    open: &mut OpenSegment,
+    ram: &RamTier,
+    seed: u64,
+    bytes: &[u8],
+    layout: &str,
+    cpu_ns: u64,
+) -> (u32, Location) {
+    let name = format!("item-{seed}");
     let row = Row {
         fingerprint: fingerprint(seed),
         name: &name,
-        layout: &layout,
-        len: len as u64,
+        layout,
+        len: bytes.len() as u64,
         cost: Cost { cpu_ns, io_ns: 1 },
     };
     let copy = |at: u64, into: &mut [u8]| {
