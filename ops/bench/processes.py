@@ -24,7 +24,7 @@ KIBI_PER_MEBI = 1024
 #: A daemon looks at what waits every half second; by itself it takes a thousandth of a processor.
 QUIET_SECONDS = 1.0
 QUIET_SHARE = 0.02
-#: It moves 2 GiB to huge pages in some 10 seconds.
+#: Two gigabytes on their way to a slow disk take some 10 seconds, and a full machine longer.
 QUIET_SECONDS_MAX = 120.0
 
 

@@ -16,7 +16,7 @@ from prebake._demo_daemon import PrivateDaemon
 from prebake._demo_run import ONE_THREAD
 
 #: Passes before any is measured: the second finds all that the first one mapped, and looks at no file anew;
-#: after the eighth the daemon sees to what is read often.
+#: copies go to memory that was used often by then.
 PASSES_BEFORE = 9
 
 

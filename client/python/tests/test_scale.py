@@ -191,22 +191,6 @@ assert not held.holds([step, named])
     assert done.returncode == 0, done.stderr
 
 
-def test_an_import_describes_a_step_and_leaves_no_trace() -> None:
-    code = """
-import numpy, random
-before = random.getstate()
-import prebake
-from prebake import _job, bytecode, packages, rehearsal
-assert packages._by_name.cache_info().currsize and bytecode.body.cache_info().currsize
-assert _job._current is None and random.getstate() == before
-made = rehearsal._described()
-assert len(made) == 64 and made == rehearsal._described()
-"""
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and not done.stderr, done.stderr
-
-
 def _sweeps() -> bool:
     """Whether a thread of this process looks at inputs."""
     names = []
