@@ -26,7 +26,7 @@ impl Items {
     /// lease, its input was written since it was fingerprinted, or it or its layout is too large. The lease is over in any case.
     ///
     /// # Errors
-    /// `daemon-lost`, `forked`.
+    /// `daemon-lost`, `forked`; `no-resources` if the system gives no memory or descriptors to hand it over in.
     pub fn put(&self, i: usize, layout: &str, parts: &[&[u8]], made: Made) -> Result<bool> {
         let inner = &self.0;
         inner.session.check()?;
