@@ -1,7 +1,7 @@
 //! Which blocks of the daemon's memory this process has mapped.
 
 use crate::data::{BLOCKS_MAX, DataSocket};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::raw::{Held, Lent, Readable, Region, SharedMemory, Watch};
 use parking_lot::Mutex;
@@ -146,10 +146,10 @@ impl Blocks {
             ..
         } = &mut *self.mapped.lock();
         let blocks = SEGMENT_BYTES_MAX / self.block_bytes;
-        let fetch = |segment, wanted: &[usize]| {
+        let fetch = |segment, wanted: &[usize], map: &dyn Fn(usize, OwnedFd) -> Result<()>| {
             let unknown = |block: &&usize| which == Which::All || !on_ssd.contains(&(segment, **block));
             let wanted: Vec<usize> = wanted.iter().filter(unknown).copied().collect();
-            fetch(data, segment, &wanted, which)
+            fetch(data, segment, &wanted, which, map)
         };
         let mapping = match access {
             Access::Private => self.map_into(private, fetch, locations, || {
@@ -186,7 +186,7 @@ impl Blocks {
     fn map_into<'a, R: Maps>(
         &self,
         regions: &mut HashMap<u64, Arc<R>>,
-        fetch: impl Fn(u64, &[usize]) -> Result<Fetched>,
+        fetch: impl Fn(u64, &[usize], &dyn Fn(usize, OwnedFd) -> Result<()>) -> Result<Fetched>,
         locations: impl Iterator<Item = &'a Location>,
         reserve: impl Fn() -> Result<R>,
     ) -> Result<Mapping> {
@@ -205,10 +205,12 @@ impl Blocks {
                 .into_iter()
                 .filter(|b| !region.covers(&(b * self.block_bytes..(b + 1) * self.block_bytes)))
                 .collect();
-            let fetched = fetch(segment, &wanted)?;
-            for (block, fd) in fetched.there {
-                region.map(block, fd)?;
+            let fetched = fetch(segment, &wanted, &|block, fd| region.map(block, fd));
+            // Also what came before it failed.
+            if !region.is_empty() {
+                regions.insert(segment, Arc::clone(&region));
             }
+            let fetched = fetched?;
             mapping.from_ssd += fetched.from_ssd * self.block_bytes as u64;
             mapping
                 .gone
@@ -216,9 +218,6 @@ impl Blocks {
             mapping
                 .on_ssd
                 .extend(fetched.on_ssd.into_iter().map(|block| (segment, block)));
-            if !region.is_empty() {
-                regions.insert(segment, region);
-            }
         }
         Ok(mapping)
     }
@@ -304,23 +303,38 @@ fn give_back(data: &Mutex<DataSocket>, blocks: Vec<BlockId>) -> Result<VecDeque<
 
 #[derive(Default)]
 struct Fetched {
-    there: Vec<(usize, OwnedFd)>,
     on_ssd: Vec<usize>,
     gone: Vec<usize>,
     /// Blocks that were read from SSD for it.
     from_ssd: u64,
 }
 
-/// Blocks of a segment.
-fn fetch(data: &Mutex<DataSocket>, segment: u64, blocks: &[usize], which: Which) -> Result<Fetched> {
+/// Blocks of a segment, each given to `map` as soon as it comes: descriptors are few.
+fn fetch(
+    data: &Mutex<DataSocket>,
+    segment: u64,
+    blocks: &[usize],
+    which: Which,
+    map: &dyn Fn(usize, OwnedFd) -> Result<()>,
+) -> Result<Fetched> {
     let mut found = Fetched::default();
-    for wanted in blocks.chunks(BLOCKS_MAX) {
+    let (mut rest, mut most) = (blocks, BLOCKS_MAX);
+    while !rest.is_empty() {
+        let (wanted, after) = rest.split_at(most.min(rest.len()));
         let request = data_request::Kind::Map(MapBlocks {
             segment,
             blocks: wanted.iter().map(|b| *b as u32).collect(),
             resident: which == Which::Resident,
         });
-        let (answer, fds) = data.lock().exchange(request)?;
+        let (answer, fds) = match data.lock().exchange(request) {
+            // Perhaps not all of them fit what this process may have open, which is enough for fewer at a time.
+            Err(error) if error.code() == Code::NoResources && most > 1 => {
+                most = wanted.len().div_ceil(2).min(most / 2);
+                continue;
+            }
+            answer => answer?,
+        };
+        rest = after;
         let data_response::Kind::Mapped(mapped) = answer else {
             return Err(Error::protocol("not an answer to MapBlocks"));
         };
@@ -333,7 +347,7 @@ fn fetch(data: &Mutex<DataSocket>, segment: u64, blocks: &[usize], which: Which)
         let mut fds = fds.into_iter();
         for ((block, there), on_ssd) in wanted.iter().zip(&mapped.blocks).zip(&mapped.on_ssd) {
             match there.then(|| fds.next()).flatten() {
-                Some(fd) => found.there.push((*block, fd)),
+                Some(fd) => map(*block, fd)?,
                 None if *on_ssd => found.on_ssd.push(*block),
                 None => found.gone.push(*block),
             }

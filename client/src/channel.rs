@@ -40,7 +40,7 @@ impl Channel {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(Error::internal)?;
+            .map_err(|e| Error::open(&e))?;
         let once = Arc::new(Mutex::new(Some(stream)));
         let connector = tower::service_fn(move |_: Uri| {
             let stream = once.lock().take();

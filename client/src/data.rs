@@ -55,7 +55,8 @@ impl DataSocket {
     /// Sends a request and waits for its answer and the descriptors beside it.
     ///
     /// # Errors
-    /// `daemon-lost` if the connection ended or did not answer in time; a failure the daemon reports keeps the session.
+    /// `daemon-lost` if the connection ended or did not answer in time; a failure the daemon reports keeps the session, and so
+    /// does `no-resources`.
     pub(crate) fn exchange(
         &mut self,
         kind: data_request::Kind,
@@ -65,7 +66,7 @@ impl DataSocket {
         }
         self.broken = true;
         self.send(kind)?;
-        let (length, fds) = self.receive()?;
+        let (length, fds, cut) = self.receive()?;
         let answer = DataResponse::decode(&self.answer[..length])
             .map_err(Error::protocol)?
             .kind
@@ -73,6 +74,7 @@ impl DataSocket {
         self.broken = false;
         match answer {
             data_response::Kind::Failure(failure) => Err(refused(failure)),
+            _ if cut => Err(Error::no_descriptors()),
             answer => Ok((answer, fds)),
         }
     }
@@ -109,7 +111,8 @@ impl DataSocket {
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
-    fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>)> {
+    /// Bytes of an answer, the descriptors beside it, and whether this process had no room for all of them.
+    fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>, bool)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BLOCKS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut receive = |more: RecvFlags| {
@@ -135,10 +138,10 @@ impl DataSocket {
         if bytes == 0 {
             return Err(Error::lost("it closed the session"));
         }
-        if flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        if flags.contains(ReturnFlags::TRUNC) {
             return Err(Error::protocol("an answer longer than its limit"));
         }
-        Ok((bytes, fds))
+        Ok((bytes, fds, flags.contains(ReturnFlags::CTRUNC)))
     }
 }
 
@@ -146,6 +149,7 @@ fn refused(failure: Failure) -> Error {
     let code = match failure.code.as_str() {
         "protocol-version" => Code::ProtocolVersion,
         "ram-full" | "too-many-sessions" | "too-many-collections" => Code::Exhausted,
+        "no-memory" | "no-descriptors" => Code::NoResources,
         "digest-collision" => Code::Internal,
         "session-lost" => Code::DaemonLost,
         "too-large" => Code::TooLarge,

@@ -1,5 +1,7 @@
 //! The one error of this crate.
 
+use rustix::io::Errno;
+
 /// Why a call failed: a stable code for programs, a message for people.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
@@ -25,8 +27,10 @@ pub enum Code {
     BadGraph,
     /// The daemon refused a request as wrong.
     Invalid,
-    /// The daemon has no memory or disk to spare.
+    /// The daemon has no memory or disk to spare now.
     Exhausted,
+    /// The system gives the daemon no memory, or no descriptors to it or to this process: somebody must raise a limit.
+    NoResources,
     /// A message or an element is larger than its limit.
     TooLarge,
     /// An input file is not there or cannot be read.
@@ -56,6 +60,7 @@ impl Code {
             Code::BadGraph => "bad-graph",
             Code::Invalid => "invalid",
             Code::Exhausted => "exhausted",
+            Code::NoResources => "no-resources",
             Code::TooLarge => "too-large",
             Code::InputMissing => "input-missing",
             Code::InputUnstable => "input-unstable",
@@ -102,6 +107,22 @@ impl Error {
                 "the daemon broke the protocol ({what}): restart it with the same version as this client"
             ),
         )
+    }
+
+    /// What the kernel drops or does not open for want of room in the process can be asked for again.
+    pub(crate) fn no_descriptors() -> Error {
+        Error::new(
+            Code::NoResources,
+            "this process has no descriptors left for what is cached: raise RLIMIT_NOFILE (ulimit -n)",
+        )
+    }
+
+    /// What the system refused to open.
+    pub(crate) fn open(error: &std::io::Error) -> Error {
+        match Errno::from_io_error(error) {
+            Some(Errno::MFILE | Errno::NFILE) => Error::no_descriptors(),
+            _ => Error::internal(error),
+        }
     }
 
     pub(crate) fn internal(what: impl std::fmt::Display) -> Error {

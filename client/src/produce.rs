@@ -1,7 +1,7 @@
 //! Handing over what this job computed.
 
 use crate::channel::DEADLINE;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::items::{Inner, Items};
 use crate::report::Outcome;
 use crate::session::ITEMS_MAX;
@@ -26,7 +26,7 @@ impl Items {
     /// lease, its input was written since it was fingerprinted, or it or its layout is too large. The lease is over in any case.
     ///
     /// # Errors
-    /// `daemon-lost`, `forked`.
+    /// `daemon-lost`, `forked`; `no-resources` if the system gives no memory or descriptors to hand it over in.
     pub fn put(&self, i: usize, layout: &str, parts: &[&[u8]], made: Made) -> Result<bool> {
         let inner = &self.0;
         inner.session.check()?;
@@ -66,22 +66,22 @@ impl Items {
             outcome,
             element,
         };
-        let stored = match inner.session.staging.put(inner, staged, parts) {
-            Ok(()) => true,
-            Err(e) => {
-                inner.give_back(vec![lease.fingerprint])?;
-                if !matches!(e.code(), Code::TooLarge | Code::Exhausted) {
-                    return Err(e);
-                }
-                false
-            }
-        };
+        let stored = inner.session.staging.put(inner, staged, parts);
+        if stored.is_err() {
+            inner.give_back(vec![lease.fingerprint])?;
+        }
         let stats = &mut inner.state.lock().tally.stats;
         match stored {
-            true => stats.computed += 1,
-            false => stats.bypassed += 1,
+            Ok(()) => {
+                stats.computed += 1;
+                return Ok(true);
+            }
+            Err(_) => stats.bypassed += 1,
         }
-        Ok(stored)
+        // Of these there will be room again, or it is this element's own.
+        let passes = |e: &Error| matches!(e.code(), Code::TooLarge | Code::Exhausted);
+        stored.or_else(|e| if passes(&e) { Ok(()) } else { Err(e) })?;
+        Ok(false)
     }
 
     /// Makes everything put so far available to other jobs.

@@ -252,7 +252,7 @@ impl Session {
             });
         });
         match read {
-            Err(error) if error.code() == Code::Exhausted => {}
+            Err(error) if matches!(error.code(), Code::Exhausted | Code::NoResources) => {}
             read => return Ok(read?.then_some(view)),
         }
         // There is no memory to read ahead: perhaps there is for their blocks.

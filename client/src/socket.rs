@@ -17,17 +17,25 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connects to a Unix socket.
 ///
 /// # Errors
-/// `daemon-absent` if nothing listens there or it is not ours to use.
+/// `daemon-absent` if nothing listens there or it is not ours to use; `daemon-lost` if it takes no connection; `no-resources` if
+/// this process has no descriptors left.
 pub(crate) fn open(path: &Path, kind: SocketType) -> Result<OwnedFd> {
     let absent = |e: Errno| {
-        let advice = match e {
-            Errno::ACCESS | Errno::PERM => "the folder belongs to another user: set PREBAKE_DIR",
-            _ => "start one with `prebake serve`",
+        let (code, what, advice) = match e {
+            Errno::ACCESS | Errno::PERM => (
+                Code::DaemonAbsent,
+                "no daemon",
+                "the folder belongs to another user: set PREBAKE_DIR",
+            ),
+            Errno::AGAIN => (
+                Code::DaemonLost,
+                "a daemon that takes no connection now",
+                "it has too many or is stuck, see its log",
+            ),
+            Errno::MFILE | Errno::NFILE => return Error::no_descriptors(),
+            _ => (Code::DaemonAbsent, "no daemon", "start one with `prebake serve`"),
         };
-        Error::new(
-            Code::DaemonAbsent,
-            format!("no daemon at {} ({e}): {advice}", path.display()),
-        )
+        Error::new(code, format!("{what} at {} ({e}): {advice}", path.display()))
     };
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     let fd = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(absent)?;

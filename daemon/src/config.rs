@@ -2,6 +2,7 @@
 //! silently mean the default.
 
 use crate::{
+    cgroup,
     error::{Error, Kind, Result},
     tier::ram::RamTier,
 };
@@ -11,7 +12,7 @@ use std::{net::SocketAddr, path::PathBuf};
 /// What `sun_path` holds besides its terminating zero (unix(7)).
 const SOCKET_PATH_LEN_MAX: usize = 107;
 
-/// Share of the machine's memory for the RAM tier if nothing is said.
+/// Share of the machine's or the container's memory for the RAM tier if nothing is said.
 const RAM_SHARE: u64 = 8;
 
 /// RAM if the machine's memory cannot be read.
@@ -54,7 +55,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dir: PathBuf::new(),
-            ram_bytes: machine_ram_bytes().map_or(RAM_BYTES_DEFAULT, |b| b / RAM_SHARE),
+            ram_bytes: memory_bytes().map_or(RAM_BYTES_DEFAULT, |b| (b / RAM_SHARE).max(RamTier::BYTES_MIN)),
             ssd_bytes: SSD_BYTES_DEFAULT,
             metrics_address: None,
             cpu_hour_price: CPU_HOUR_PRICE_DEFAULT,
@@ -131,6 +132,12 @@ impl Config {
     pub fn metrics_socket(&self) -> PathBuf {
         self.dir.join("metrics.sock")
     }
+}
+
+/// What the machine has, or the container may.
+fn memory_bytes() -> Option<u64> {
+    let (machine, container) = (machine_ram_bytes(), cgroup::memory_max());
+    machine.into_iter().chain(container).min()
 }
 
 fn machine_ram_bytes() -> Option<u64> {

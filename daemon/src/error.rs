@@ -1,5 +1,6 @@
 //! The daemon's one error type, and its one mapping to gRPC.
 
+use rustix::io::Errno;
 use std::{fmt, io};
 
 /// What went wrong, in kinds that a caller can act on.
@@ -50,16 +51,37 @@ impl Error {
             source.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         );
-        let (kind, code) = if full {
-            (Kind::Exhausted, "disk-full")
-        } else {
-            (Kind::Io, "io")
+        // Not of a disk: what was to be done can be done once some are closed.
+        let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+        let none_left = matches!(errno, Some(Errno::MFILE | Errno::NFILE));
+        let (kind, code, advice) = match (full, none_left) {
+            (true, _) => (Kind::Exhausted, "disk-full", ""),
+            (_, true) => (
+                Kind::Exhausted,
+                "no-descriptors",
+                "; raise the daemon's RLIMIT_NOFILE (ulimit -n, LimitNOFILE=)",
+            ),
+            _ => (Kind::Io, "io", ""),
         };
         Self {
             kind,
             code,
-            message: format!("{what}: {source}"),
+            message: format!("{what}: {source}{advice}"),
             source: Some(source),
+        }
+    }
+
+    /// Memory that the system does not give. Shared memory is a file of its, so that it may say that no space is left.
+    pub fn memory(what: impl fmt::Display, errno: Errno) -> Self {
+        match errno {
+            Errno::NOMEM | Errno::NOSPC => Self::new(
+                Kind::Exhausted,
+                "no-memory",
+                format!(
+                    "{what}: {errno}; give the daemon less to use (--ram-bytes), or its container more memory"
+                ),
+            ),
+            _ => Self::io(what, errno.into()),
         }
     }
 

@@ -23,11 +23,13 @@
 pub mod budget;
 pub mod cache;
 pub mod catalog;
+pub mod cgroup;
 pub mod clock;
 pub mod codes;
 pub mod collection;
 pub mod commit;
 pub mod config;
+pub mod descriptors;
 mod diagnose;
 pub mod entries;
 pub mod error;

@@ -74,8 +74,13 @@ pub struct Doorbell {
 }
 
 fn memfd(name: &str, bytes: u64) -> Result<OwnedFd> {
-    let failed = |e: rustix::io::Errno| Error::io("allocating shared memory", e.into());
-    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+    let failed = |e| Error::memory("allocating shared memory", e);
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(|e| {
+        Error::memory(
+            "making shared memory (memfd_create, which a container must allow)",
+            e,
+        )
+    })?;
     rustix::fs::ftruncate(&fd, bytes).map_err(failed)?;
     fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).map_err(failed)?;
     Ok(fd)
@@ -84,8 +89,7 @@ fn memfd(name: &str, bytes: u64) -> Result<OwnedFd> {
 /// Allocates all pages now, so that running out is an error here and not a SIGBUS in a client, and
 /// so that the daemon's cgroup pays.
 fn allocate(fd: &OwnedFd, bytes: u64) -> Result<()> {
-    fallocate(fd, FallocateFlags::empty(), 0, bytes)
-        .map_err(|e| Error::io("allocating shared memory", e.into()))
+    fallocate(fd, FallocateFlags::empty(), 0, bytes).map_err(|e| Error::memory("allocating shared memory", e))
 }
 
 fn map_writable(fd: &OwnedFd) -> Result<MmapMut> {
@@ -191,7 +195,7 @@ impl BlockWriter {
         let mut done = 0;
         while done < bytes.len() {
             done += rustix::io::pwrite(&self.fd, &bytes[done..], (self.len + done) as u64)
-                .map_err(|e| Error::io("writing shared memory", e.into()))?;
+                .map_err(|e| Error::memory("writing shared memory", e))?;
         }
         self.len += bytes.len();
         Ok(())

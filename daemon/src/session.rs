@@ -20,7 +20,7 @@ use std::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId(pub u64);
 
-/// Sessions at once. Each costs two sockets and a pidfd; a node with more jobs than this has other
+/// Sessions at once, where there are descriptors for them ([`crate::descriptors`]); a node with more jobs than this has other
 /// troubles.
 pub const SESSIONS_MAX: usize = 4096;
 
@@ -162,24 +162,36 @@ impl Session {
 }
 
 /// All live sessions.
-#[derive(Default)]
 pub struct Sessions {
     live: RwLock<HashMap<SessionId, Arc<Session>>>,
     opened: AtomicU64,
+    most: usize,
 }
 
 impl Sessions {
+    /// Room for so many.
+    pub fn at_most(most: usize) -> Self {
+        Self {
+            live: RwLock::default(),
+            opened: AtomicU64::default(),
+            most,
+        }
+    }
+
     /// Opens a session.
     ///
     /// # Errors
     /// `too-many-sessions`.
     pub fn open(&self, peer: Peer, job: String) -> Result<Arc<Session>> {
         let mut live = self.live.write();
-        if live.len() >= SESSIONS_MAX {
+        if live.len() >= self.most {
             return Err(Error::new(
                 Kind::Exhausted,
                 "too-many-sessions",
-                format!("{SESSIONS_MAX} jobs are connected already"),
+                format!(
+                    "{} jobs are connected already: wait for one to end, or give the daemon more descriptors (ulimit -n)",
+                    self.most
+                ),
             ));
         }
         let id = SessionId(self.opened.fetch_add(1, Ordering::Relaxed) + 1);
@@ -238,7 +250,7 @@ mod tests {
     fn what_a_job_may_have_mapped_is_counted_until_it_returns_it() {
         let ram = RamTier::new(RamTier::BYTES_MIN, false).unwrap();
         let before = ram.budget().used();
-        let sessions = Sessions::default();
+        let sessions = Sessions::at_most(2);
         let session = sessions.open(Peer { uid: 1, pid: 1 }, "job".into()).unwrap();
         let id = BlockId {
             segment: SegmentId(1),

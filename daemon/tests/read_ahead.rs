@@ -271,6 +271,27 @@ fn what_is_wanted_no_more_is_not_read_and_never_lies_where_other_bytes_are_promi
 }
 
 #[test]
+fn a_load_that_waits_for_its_slot_is_not_read_once_it_is_wanted_no_more() {
+    let (disk, nothing) = (Disk::new(), vec![Load::new(Vec::new()).unwrap(); 6]);
+    let ahead = Arc::new(disk.ram.read_ahead().unwrap());
+    ahead.declare(None, disk.loads(&[13])).unwrap();
+    let mut readers = disk.readers(&ahead);
+    // Both wait for the slot of the first. Those between are of nothing, and there at once.
+    for (number, seed) in [(7, 1), (14, 4)] {
+        assert_eq!(disk.gate.begun(1), [13 * SLOT_BYTES]);
+        let loads = [nothing.clone(), disk.loads(&[seed])].concat();
+        ahead.declare(None, loads).unwrap();
+        readers.extend(disk.readers(&ahead));
+        ahead.wait(number - 1).unwrap();
+    }
+    disk.gate.open(100);
+    assert_eq!(ahead.wait(14).unwrap(), Some(SLOT_BYTES));
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert!(ahead.ring().slot(14)[..] == element(4, len(4))[..]);
+    assert_eq!(disk.gate.begun(2), [13 * SLOT_BYTES, 4 * SLOT_BYTES]);
+}
+
+#[test]
 fn the_end_of_a_session_ends_its_reading() {
     let disk = Disk::new();
     let ahead = Arc::new(disk.ram.read_ahead().unwrap());

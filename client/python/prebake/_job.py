@@ -23,7 +23,7 @@ RETRY_SECONDS = 5.0
 
 #: Errors about one request; the connection is as good as before. Every other code means that the daemon is of
 #: no use now.
-REQUEST_CODES = frozenset({"bad-graph", "exhausted", "invalid", "too-large"})
+REQUEST_CODES = frozenset({"bad-graph", "exhausted", "invalid", "no-resources", "too-large"})
 
 
 class Connection:

@@ -29,6 +29,12 @@ struct Buffers {
     made: usize,
 }
 
+/// Memory of no file: all that can be wrong is that there is none.
+fn no_memory(error: std::io::Error) -> Error {
+    let errno = rustix::io::Errno::from_io_error(&error);
+    Error::memory("allocating a buffer", errno.unwrap_or(rustix::io::Errno::NOMEM))
+}
+
 type Pooled = (Option<MmapMut>, Reservation);
 
 /// Blocks on their way at a time; more would not make an SSD faster.
@@ -74,7 +80,7 @@ impl BufferPool {
         };
         if let Some((map @ None, _)) = &mut buffer.memory {
             let fresh = MmapMut::map_anon(BLOCK_BYTES as usize);
-            *map = Some(fresh.map_err(|e| Error::io("allocating a buffer", e))?);
+            *map = Some(fresh.map_err(no_memory)?);
         }
         Ok(buffer)
     }

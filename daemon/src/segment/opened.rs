@@ -7,11 +7,14 @@ use crate::{
     vfs::{Vfs, VfsFile},
 };
 use parking_lot::Mutex;
-use std::{collections::VecDeque, path::Path, sync::Arc};
-
-/// Files that stay open: two descriptors each, and 32 KiB of digests. Shuffled over so many full segments, 6 GiB, none is
-/// opened twice.
-const OPENED_MAX: usize = 96;
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 /// A file, and how its values lie in it and should be.
 pub(super) struct Opened {
@@ -28,24 +31,44 @@ impl Opened {
 }
 
 /// The files opened last, most recent first.
-#[derive(Default)]
-pub struct OpenedFiles(Mutex<VecDeque<(SegmentId, Arc<Opened>)>>);
+pub struct OpenedFiles {
+    files: Mutex<VecDeque<(SegmentId, Arc<Opened>)>>,
+    most: AtomicUsize,
+}
+
+impl Default for OpenedFiles {
+    fn default() -> Self {
+        Self {
+            files: Mutex::default(),
+            most: AtomicUsize::new(Self::MAX),
+        }
+    }
+}
 
 impl OpenedFiles {
+    /// Files that stay open: two descriptors each, and 32 KiB of digests. Shuffled over so many full segments, 6 GiB, none is
+    /// opened twice.
+    pub const MAX: usize = 96;
+
+    /// Keeps so many from now on, where there are few descriptors.
+    pub fn keep(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
     /// A segment's file, opened if it is not. Blocking.
     pub(super) fn get(&self, segment: SegmentId, path: &Path, vfs: &dyn Vfs) -> Result<Arc<Opened>> {
         if let Some(known) = self.known(segment) {
             return Ok(known);
         }
         let opened = Arc::new(Opened::open(path, vfs)?);
-        let mut all = self.0.lock();
+        let mut all = self.files.lock();
         all.push_front((segment, Arc::clone(&opened)));
-        all.truncate(OPENED_MAX);
+        all.truncate(self.most.load(Ordering::Relaxed));
         Ok(opened)
     }
 
     fn known(&self, segment: SegmentId) -> Option<Arc<Opened>> {
-        let mut all = self.0.lock();
+        let mut all = self.files.lock();
         let place = all.iter().position(|(id, _)| *id == segment)?;
         let found = all.remove(place)?;
         let opened = Arc::clone(&found.1);
@@ -55,6 +78,6 @@ impl OpenedFiles {
 
     /// Closes the file of a segment that no longer exists.
     pub fn forget(&self, segment: SegmentId) {
-        self.0.lock().retain(|(id, _)| *id != segment);
+        self.files.lock().retain(|(id, _)| *id != segment);
     }
 }

@@ -3,6 +3,7 @@
 //! the authority, so its bytes that no host name has are replaced as they come in. Each by one other: HPACK's tables keep
 //! their sizes, and what refers to the header later finds the name replaced.
 
+use super::door::Admitted;
 use std::{
     io::{self, IoSlice},
     pin::Pin,
@@ -18,13 +19,17 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 pub struct Named {
     stream: UnixStream,
     frames: Frames,
+    _admitted: Admitted,
 }
 
 impl Named {
     /// A connection of which nothing was read yet.
-    pub fn new(stream: UnixStream) -> Self {
-        let frames = Frames::default();
-        Self { stream, frames }
+    pub fn new(stream: UnixStream, admitted: Admitted) -> Self {
+        Self {
+            stream,
+            frames: Frames::default(),
+            _admitted: admitted,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! end is the session's end; so is the end of the process, because forked children hold the socket
 //! open.
 
-use super::{cache_service, planning};
+use super::{cache_service, door::Door, planning};
 use crate::{
     cache::{Cache, domain},
     error::{Error, Kind, Result},
@@ -45,9 +45,6 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// long as most answers do. Other tasks get their turn meanwhile.
 const POLL: Duration = Duration::from_micros(50);
 
-/// Waits this long before accepting again when descriptors have run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
 /// What goes back: a message and the memory whose descriptors go beside it.
 struct Reply {
     say: Say,
@@ -67,21 +64,16 @@ impl Reply {
 }
 
 /// Accepts clients for as long as the daemon lives.
-pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener) {
+pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener, door: Door) {
     loop {
-        match listener.accept().await {
-            Ok(socket) => {
-                let cache = Arc::clone(&cache);
-                task::spawn(async move {
-                    if let Err(error) = client(&cache, &socket).await {
-                        tracing::debug!(%error, "a client's data socket failed");
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accepting a client");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+        if let Some((socket, admitted)) = door.admit(listener.accept().await).await {
+            let cache = Arc::clone(&cache);
+            task::spawn(async move {
+                if let Err(error) = client(&cache, &socket).await {
+                    tracing::debug!(%error, "a client's data socket failed");
+                }
+                drop(admitted);
+            });
         }
     }
 }

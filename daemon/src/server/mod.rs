@@ -4,17 +4,20 @@ mod authority;
 mod cache_service;
 mod control_service;
 mod data_socket;
+mod door;
 mod flight;
 mod http;
 mod identity;
 mod planning;
 
-use crate::budget::Budget;
 use crate::{
+    budget::Budget,
     cache::Cache,
     catalog::Catalog,
+    cgroup,
     clock::{Clock, SystemClock},
     config::Config,
+    descriptors::Descriptors,
     error::{Error, Kind, Result},
     graphs::Graphs,
     index::{self, IndexSpace},
@@ -32,6 +35,7 @@ use crate::{
     },
     vfs::{OsVfs, Vfs},
 };
+use door::Door;
 use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer};
 use std::{
     fs::{self, File},
@@ -47,8 +51,8 @@ use tokio_stream::StreamExt;
 /// How often idle segments, counters and the idle exit are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
-/// One descriptor in so many is kept for sockets, files and the index.
-const DESCRIPTORS_RESERVE: u64 = 4;
+/// Of what its container may have the daemon keeps one part in so many for itself: its heap, its index, dirty pages.
+const OWN_MEMORY_SHARE: u64 = 4;
 
 /// HTTP/2 streams of one connection: a client has one request under way, a thread pool some.
 const STREAMS_MAX: u32 = 64;
@@ -56,6 +60,7 @@ const STREAMS_MAX: u32 = 64;
 /// A started daemon.
 pub struct Server {
     cache: Arc<Cache>,
+    descriptors: Descriptors,
     listener: UnixListener,
     data: tokio_seqpacket::UnixSeqpacketListener,
     http: http::Endpoints,
@@ -72,7 +77,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self> {
         config.check()?;
         let lock = claim(&config.dir)?;
-        let descriptors = raise_descriptor_limit();
+        let descriptors = Descriptors::raise();
         let cache = Arc::new(build(config, descriptors)?);
         let report = recovery::run(&cache, &OsVfs)?;
         tracing::info!(?report, dir = %cache.config.dir.display(), "ready");
@@ -88,6 +93,7 @@ impl Server {
         let http = http::Endpoints::bind(&cache.config)?;
         Ok(Self {
             cache,
+            descriptors,
             listener,
             data,
             http,
@@ -108,13 +114,16 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let Self {
             cache,
+            descriptors,
             listener,
             data,
             http,
             _lock,
         } = self;
         let (stopping, stopped) = watch::channel(false);
-        task::spawn(data_socket::serve(Arc::clone(&cache), data));
+        let door = |name| Door::new(name, descriptors.connections(), Arc::clone(&cache.clock));
+        task::spawn(data_socket::serve(Arc::clone(&cache), data, door("data")));
+        let door = Arc::new(door("control"));
         http.serve(&cache);
         let ticking = task::spawn(tick(Arc::clone(&cache), stopping.clone()));
         task::spawn(async move {
@@ -123,7 +132,14 @@ impl Server {
         });
         let mut until = stopped.clone();
         let incoming = tokio_stream::wrappers::UnixListenerStream::new(listener);
-        let incoming = incoming.map(|stream| stream.map(authority::Named::new));
+        // None of them is an error: tonic tries again at once after some, and ends after others.
+        let incoming = incoming.then(move |accepted| {
+            let door = Arc::clone(&door);
+            async move { door.admit(accepted).await }
+        });
+        let incoming = incoming.filter_map(|admitted| {
+            admitted.map(|(stream, admitted)| Ok::<_, io::Error>(authority::Named::new(stream, admitted)))
+        });
         let served = tonic::transport::Server::builder()
             .max_concurrent_streams(STREAMS_MAX)
             .layer(tonic::service::InterceptorLayer::new(identity::require_peer))
@@ -175,7 +191,7 @@ fn claim(dir: &Path) -> Result<File> {
     Ok(lock)
 }
 
-fn build(config: Config, descriptors: u64) -> Result<Cache> {
+fn build(config: Config, descriptors: Descriptors) -> Result<Cache> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
     let quarantine = Quarantine::open(config.dir.clone(), Arc::clone(&vfs))?;
@@ -183,12 +199,10 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
     let metrics = Metrics::new(&*index)
         .map(Arc::new)
         .map_err(|e| Error::new(Kind::Invalid, "metrics", e.to_string()))?;
-    let blocks_max = descriptors - descriptors / DESCRIPTORS_RESERVE;
-    let ram_bytes = config.ram_bytes.min(blocks_max.saturating_mul(BLOCK_BYTES));
-    let ram = Arc::new(RamTier::new(
-        ram_bytes.max(RamTier::BYTES_MIN),
-        config.huge_pages,
-    )?);
+    let mut warnings: Vec<_> = problem.iter().map(ToString::to_string).collect();
+    let ram_bytes = ram_bytes(&config, descriptors, &mut warnings);
+    let ram = Arc::new(RamTier::new(ram_bytes, config.huge_pages)?);
+    ram.opened().keep(descriptors.files());
     let on_evict = {
         let (metrics, index) = (Arc::clone(&metrics), Arc::clone(&index));
         move |evicted: &crate::tier::ssd::Evicted| {
@@ -216,7 +230,7 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
         config,
         catalog: Catalog::default(),
         graphs: Graphs::default(),
-        sessions: Sessions::default(),
+        sessions: Sessions::at_most(descriptors.sessions()),
         misses: Misses::default(),
         refusals: Refusals::default(),
         quarantine,
@@ -227,21 +241,39 @@ fn build(config: Config, descriptors: u64) -> Result<Cache> {
         metrics,
         clock,
         boot_id,
-        warnings: problem.iter().map(ToString::to_string).collect(),
+        warnings,
     })
 }
 
-/// Each block is a descriptor, and the default limit of 1,024 would cap the RAM tier at 4 GiB. The
-/// limit that is in force then.
-fn raise_descriptor_limit() -> u64 {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let _ = setrlimit(Resource::Nofile, raised);
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+/// What is configured, or less if the process may not have so much; then it is said.
+fn ram_bytes(config: &Config, descriptors: Descriptors, warnings: &mut Vec<String>) -> u64 {
+    let mut bytes = config.ram_bytes;
+    // Past a container's limit nothing is refused: the daemon is killed.
+    if let Some(limit) = cgroup::memory_max() {
+        let most = limit - limit / OWN_MEMORY_SHARE;
+        if most < bytes {
+            bytes = most;
+            warnings.push(format!(
+                "the memory limit of the daemon's cgroup, {limit} bytes, is enough for {most} bytes of the RAM tier: raise it \
+                 or set --ram-bytes"
+            ));
+        }
+    }
+    // Each block is a descriptor.
+    let most = descriptors.blocks().saturating_mul(BLOCK_BYTES);
+    if most < bytes {
+        bytes = most;
+        warnings.push(format!(
+            "{} descriptors are enough for {most} bytes of the RAM tier and {} jobs at once: raise RLIMIT_NOFILE \
+             (ulimit -n, LimitNOFILE=)",
+            descriptors.count(),
+            descriptors.sessions()
+        ));
+    }
+    for warning in &*warnings {
+        tracing::warn!("{warning}");
+    }
+    bytes.max(RamTier::BYTES_MIN)
 }
 
 /// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.

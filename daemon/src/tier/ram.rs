@@ -17,7 +17,7 @@ use crate::{
 use moka::{notification::RemovalCause, sync::Cache};
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// Share of the budget that moka does not get: open segments, staging, blocks on their way to a
@@ -61,6 +61,8 @@ pub struct RamTier {
     opened: OpenedFiles,
     /// Bytes read past the tier since a block was offered.
     unoffered: AtomicU64,
+    /// Whether it was said that the system gives less than the budget.
+    complained: AtomicBool,
 }
 
 impl RamTier {
@@ -101,6 +103,7 @@ impl RamTier {
             pass_through,
             opened: OpenedFiles::default(),
             unoffered: AtomicU64::new(0),
+            complained: AtomicBool::new(false),
         })
     }
 
@@ -109,7 +112,16 @@ impl RamTier {
     /// # Errors
     /// `ram-full`: the caller goes without.
     pub fn allocate(&self) -> Result<BlockWriter> {
-        Block::create(self.reserve(BLOCK_BYTES)?)
+        self.given(Block::create(self.reserve(BLOCK_BYTES)?))
+    }
+
+    /// Says once if the system does not give what the budget allows.
+    fn given<T>(&self, given: Result<T>) -> Result<T> {
+        given.inspect_err(|error| {
+            if !self.complained.swap(true, Ordering::Relaxed) {
+                tracing::warn!(%error, "jobs compute what finds no memory");
+            }
+        })
     }
 
     /// Full blocks of one segment that may wait for the disk.
@@ -123,7 +135,7 @@ impl RamTier {
     /// # Errors
     /// `ram-full`: the client goes without.
     pub fn stage(&self, bytes: u64) -> Result<Staging> {
-        Staging::create(self.reserve(bytes)?)
+        self.given(Staging::create(self.reserve(bytes)?))
     }
 
     /// Memory for a block on its way to the disk or from it. Waits if all is in use.
@@ -148,7 +160,10 @@ impl RamTier {
                 .reserve(bytes)
                 .and_then(|share| Ok((self.reserve(bytes)?, share)));
             match reserved {
-                Ok((reservation, share)) => return Ok(ReadAhead::new(Ring::create(reservation)?, share)),
+                Ok((reservation, share)) => {
+                    let ring = self.given(Ring::create(reservation))?;
+                    return Ok(ReadAhead::new(ring, share));
+                }
                 Err(_) if slots > RING_SLOTS_MIN => slots = (slots / 2).max(RING_SLOTS_MIN),
                 Err(error) => return Err(error),
             }
