@@ -15,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import report
 from rows import Row
@@ -85,8 +87,9 @@ COLLECTIONS = 10_000
 SETTLE_SECONDS = 2.5
 
 
-def measure(args: argparse.Namespace, size: Size) -> tuple[list[Row], dict[str, str]]:
-    """All rows, in the order of the table, and what was not run, by name with the reason."""
+def measure(args: argparse.Namespace, size: Size) -> Iterator[tuple[list[Row], dict[str, str]]]:
+    """Rows in the order of the table, some at a time as they are measured, and what was not run, by name with
+    the reason. First those that have bars."""
     import cold
     import knowing
     import peer_half
@@ -100,21 +103,23 @@ def measure(args: argparse.Namespace, size: Size) -> tuple[list[Row], dict[str, 
             make(data, size.images)
         python = args.torch or sys.executable
         photographs = images(data, size.images)
-        rows = [
-            *warm.idle_rows(size.processes),
-            *warm.Warm(size.items, size.processes, size.pairs, python, bool(args.torch)).rows(),
-            *(ssd.Ssd(size.items, size.ssd_pairs, python).rows() if size.ssd_pairs else ()),
-            *(knowing.rows(size.processes, size.files, args.files, args.torch) if size.files else ()),
-            *(scale.rows(DAEMONS, STARTS // DAEMONS, size.entries, COLLECTIONS) if size.entries else ()),
-            *cold.Cold(data, len(photographs)).rows(size.rounds),
-        ]
-        if not size.peers:
-            return rows, {"peers": "left out of a quick run"}
-        half = peer_half.PeerHalf(
-            size.peers, size.items, photographs, dict(args.environment), args.text, args.audio
-        )
-        more, not_run = half.rows()
-        return [*rows, *more], not_run
+        yield warm.idle_rows(size.processes), {}
+        yield warm.Warm(size.items, size.processes, size.pairs, python, bool(args.torch)).rows(), {}
+        yield cold.Cold(data, len(photographs)).rows(size.rounds), {}
+        if size.ssd_pairs:
+            yield ssd.Ssd(size.items, size.ssd_pairs, python).rows(), {}
+        if size.entries:
+            yield scale.rows(DAEMONS, STARTS // DAEMONS, size.entries, COLLECTIONS), {}
+        if size.peers:
+            environments = dict(args.environment)
+            half = peer_half.PeerHalf(
+                size.peers, size.items, photographs, environments, args.text, args.audio
+            )
+            yield half.rows()
+        else:
+            yield [], {"peers": "left out of a quick run"}
+        if size.files:
+            yield knowing.rows(size.processes, size.files, args.files, args.torch), {}
 
 
 def make(folder: Path, count: int) -> None:
@@ -178,20 +183,27 @@ def main() -> None:
     quick = os.environ.get("QUICK", "") not in ("", "0")
     args.size = args.size or ("quick" if quick else "full")
     before, start = os.getloadavg()[0], time.monotonic()
-    rows, not_run = measure(args, SIZES[args.size])
-    told = [{**row.figures(), "versions": row.versions or versions()} for row in rows]
-    run = {
-        "size": args.size,
-        "images": "made for this run" if args.data is None else "as given",
-        "processors": os.cpu_count(),
-        "load_before": before,
-        # Its own makes about 2.
-        "load_after": os.getloadavg()[0],
-        "seconds": time.monotonic() - start,
-        "versions": versions(),
-        "not_run": not_run,
-    }
-    print(report.write(args.out, told, run))
+    told: list[dict[str, Any]] = []
+    missing: dict[str, str] = {}
+    table = ""
+    for rows, not_run in measure(args, SIZES[args.size]):
+        told += [{**row.figures(), "versions": row.versions or versions()} for row in rows]
+        missing |= not_run
+        run = {
+            "size": args.size,
+            "images": "made for this run" if args.data is None else "as given",
+            "processors": os.cpu_count(),
+            "load_before": before,
+            # Its own makes about 2.
+            "load_after": os.getloadavg()[0],
+            "seconds": time.monotonic() - start,
+            "versions": versions(),
+            "not_run": missing,
+        }
+        # What is measured is kept, whatever becomes of the rest.
+        table = report.write(args.out, told, run)
+        print(f"{time.strftime('%T')} {len(told)} rows", file=sys.stderr, flush=True)
+    print(table)
     plots = plot(args.plots, args.out)
     print(f"The same in {args.out}, and beside it {', '.join(['.md', '-run.json', *plots])}.")
 

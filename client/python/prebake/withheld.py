@@ -8,8 +8,8 @@ import mmap
 from collections.abc import Sequence
 from typing import Any
 
-#: Of one thread that computes. Made elements are handed over when there are more, or when their leases say so:
-#: some fifty images.
+#: Of one thread that computes: some fifty images. What was made is handed over when it is full, or when leases
+#: end.
 MEMORY_BYTES = 8 << 20
 
 #: Memory that no thread uses now; one is kept for the next.
