@@ -18,7 +18,6 @@ import prebake
 from prebake import _native, graph
 from prebake.code import identify
 
-
 #: Between two looks whether all inputs were looked at: a hundredth of what that takes.
 LOOK_SECONDS = 100e-6
 

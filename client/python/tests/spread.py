@@ -22,8 +22,8 @@ import numpy as np
 SECONDS_MAX = 120
 
 
-#: What an array repeats. A prime: no two pages or blocks of it are the same. Longer than LZ4 looks back, to which it is
-#: random then: compressing it would make the disk the slowest part.
+#: What an array repeats. A prime: no two pages or blocks of it are the same. Longer than LZ4 looks back: to
+#: compress it would make the disk the slowest part.
 PERIOD_BYTES = 98_317
 
 
