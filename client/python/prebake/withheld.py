@@ -8,7 +8,7 @@ import mmap
 from collections.abc import Sequence
 from typing import Any
 
-#: Of one thread that computes: some fifty images. When it is full, or leases end, what was made is handed over.
+#: Of one thread that computes: some fifty images. When it is full, what was made is handed over.
 MEMORY_BYTES = 8 << 20
 
 #: Memory that no thread uses now; one is kept for the next.
