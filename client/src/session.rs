@@ -24,7 +24,7 @@ use std::sync::{Arc, Weak};
 use tonic::transport::Channel as Transport;
 
 /// Of the packets on the data socket.
-const PROTOCOL_VERSION: u32 = 1;
+const PROTOCOL_VERSION: u32 = 2;
 
 /// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
 pub(crate) const ITEMS_MAX: usize = 4096;

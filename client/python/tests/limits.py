@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from spread import SpreadJob
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake._demo_daemon import PrivateDaemon, find_daemon
 
 SECONDS_MAX = 30.0
 
@@ -63,3 +66,19 @@ def wait_until(what: str, condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until, what
         time.sleep(0.05)
+
+
+@contextmanager
+def started_by(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, *options: str
+) -> Iterator[PrivateDaemon]:
+    """A daemon that this shell script becomes, of which `"$@"` is the command."""
+    wrapper = tmp_path / "prebaked"
+    wrapper.write_text(f'#!/bin/sh\nset -e\nset -- "{find_daemon()}" "$@"\n{script}\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PREBAKE_DAEMON", str(wrapper))
+    with (
+        tempfile.TemporaryDirectory(prefix="prebake-") as folder,
+        PrivateDaemon(Path(folder), *options) as running,
+    ):
+        yield running

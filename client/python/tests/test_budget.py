@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import settle
+from spread import texts
 
 from prebake._demo_daemon import PrivateDaemon
 
@@ -87,15 +87,6 @@ def disk_bytes(folder: Path) -> int:
             except FileNotFoundError:
                 continue
     return total
-
-
-def texts(folder: Path, count: int) -> list[str]:
-    folder.mkdir()
-    paths = [folder / f"{i}.txt" for i in range(count)]
-    for i, path in enumerate(paths):
-        path.write_text(f"{folder.name} {i}\n")
-        settle(path)
-    return [str(path) for path in paths]
 
 
 def expected(path: str, size: int) -> str:

@@ -11,14 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from limits import counted_bytes, log
+from limits import counted_bytes, log, started_by
 from spread import SpreadJob, texts
-
-from prebake._demo_daemon import PrivateDaemon, find_daemon
 
 MIB = 1 << 20
 LIMIT_BYTES = 160 * MIB
@@ -56,22 +53,6 @@ def forbid(call: int, error: int, least: int) -> None:
     for arguments in [(SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0), (SET_SECCOMP, FILTER, ctypes.byref(program))]:
         if libc.prctl(*arguments):
             raise OSError(ctypes.get_errno(), "prctl")
-
-
-@contextmanager
-def started_by(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, *options: str
-) -> Iterator[PrivateDaemon]:
-    """A daemon that this shell script becomes, of which `"$@"` is the command."""
-    wrapper = tmp_path / "prebaked"
-    wrapper.write_text(f'#!/bin/sh\nset -e\nset -- "{find_daemon()}" "$@"\n{script}\n')
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("PREBAKE_DAEMON", str(wrapper))
-    with (
-        tempfile.TemporaryDirectory(prefix="prebake-") as folder,
-        PrivateDaemon(Path(folder), *options) as running,
-    ):
-        yield running
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from limits import descriptors, log, wait_until
+from limits import descriptors, log, started_by, wait_until
 from spread import SpreadJob, texts
 
-from prebake._demo_daemon import PrivateDaemon, find_daemon
+from prebake._demo_daemon import PrivateDaemon
 
 LIMIT = 256
 #: More blocks than the limit has descriptors, were there no other bound.
@@ -32,14 +32,7 @@ KINDS = [(socket.SOCK_STREAM, "prebake.sock"), (socket.SOCK_SEQPACKET, "data.soc
 @contextmanager
 def limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str) -> Iterator[PrivateDaemon]:
     """A daemon that may have so many descriptors, from its start on."""
-    wrapper = tmp_path / "prebaked"
-    wrapper.write_text(f'#!/bin/sh\nulimit -n {LIMIT}\nexec "{find_daemon()}" "$@"\n')
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("PREBAKE_DAEMON", str(wrapper))
-    with (
-        tempfile.TemporaryDirectory(prefix="prebake-") as folder,
-        PrivateDaemon(Path(folder), *options) as running,
-    ):
+    with started_by(monkeypatch, tmp_path, f'ulimit -n {LIMIT}\nexec "$@"', *options) as running:
         yield running
 
 

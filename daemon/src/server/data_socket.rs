@@ -36,7 +36,7 @@ const PACKET_BYTES_MAX: usize = 64 << 10;
 const ANSWER_BYTES_MAX: usize = 128 << 10;
 
 /// The one version of this protocol.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A client that connects says hello within this time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
