@@ -32,6 +32,8 @@ class Connection:
     def __init__(self, job: Any) -> None:
         self.job = job
         self.pid = os.getpid()
+        #: The daemon is gone, or of no use any more.
+        self.lost = False
 
 
 _lock = threading.Lock()
@@ -105,6 +107,8 @@ def failed(error: Exception) -> None:
     if code in REQUEST_CODES:
         warn_once(f"request {code}", f"not cached: {error}")
         return
+    if _current is not None:
+        _current.lost = True
     _current = None
     _retry_at = time.monotonic() + RETRY_SECONDS
     _warn(error)

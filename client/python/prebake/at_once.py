@@ -20,14 +20,14 @@ class AtOnce(NamedTuple):
     items: Any
     connection: _job.Connection
 
-    def array(self, indices: Sequence[int], writable: bool) -> Any:
-        """As one array, of inputs as they were last looked at."""
-        # Written out: it is what a warm batch costs.
+    def batch(self, indices: Sequence[int], writable: bool) -> Any:
+        """As one array, or as a list where no array can be made of them; of inputs as they were last looked
+        at."""
         try:
-            found = self.items.batch(indices, True, writable)
+            array = self.items.array(indices, writable, values.batch_of)
         except _job.native().Error:
-            return None
-        return None if found is None else values.decode_batch(*found)
+            array = None
+        return self.values(indices, validated=True) if array is None else array
 
     def tensor(self, indices: Sequence[int]) -> Any:
         """As the one tensor that torch's `default_collate` makes of them. Inputs are looked at now."""

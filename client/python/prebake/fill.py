@@ -139,8 +139,7 @@ class Fill:
 
     def reset(self) -> None:
         """Opens the collection anew at the next use."""
-        self._connection = self._items = None
-        self._at_once = None
+        self._connection = self._items = self._at_once = None
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
@@ -150,20 +149,19 @@ class Fill:
         if connection is not self._connection:
             self._opened()
             if connection is not None:
-                self._connection, self._items = connection, None
+                self._connection, self._items, self._at_once = connection, None, None
                 self._open(connection)
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
 
     def at_once(self) -> AtOnce | None:
         """The items as they were opened; None if they are not, or if some are to be verified."""
-        items, connection = self._items, self._connection
-        if items is None or connection is None or self._verifier is not None:
+        # Those of a parent process refuse to be asked.
+        connection = self._connection
+        if connection is None or connection.lost:
             return None
-        if connection is not _job.connection():
-            return None
-        if self._at_once is None or self._at_once.items is not items:
-            self._at_once = AtOnce(items, connection)
+        if self._at_once is None and self._items is not None and self._verifier is None:
+            self._at_once = AtOnce(self._items, connection)
         return self._at_once
 
     def is_closed(self) -> bool:
@@ -180,7 +178,7 @@ class Fill:
 
     def _open(self, connection: _job.Connection) -> None:
         try:
-            self._items = self._open_items(connection.job)
+            self._items, self._at_once = self._open_items(connection.job), None
         except _job.native().Error as error:
             _job.failed(error)
         except Exception as error:

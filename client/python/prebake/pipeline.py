@@ -108,7 +108,7 @@ class Pipeline:
         #: What was found to be deterministic, here or by another job.
         self._proven: Described | None = None
         #: What that held when it was last seen to be so.
-        self._held = snapshot.Snapshot(self._roots())
+        self._held = self._snapshot()
         self._described_ns = 0
         count = self.source.count
 
@@ -193,11 +193,10 @@ class Pipeline:
         """Items as one array, or as a list where no array can be made of them, if all of them are there and
         everything is as it was, so that nothing of the user's has to run; else None. No generator is looked
         at: nothing can draw."""
-        at_once = self._at_once() if indices and self.source.bare and self._holds() else None
-        if at_once is None:
+        at_once = self._at_once() if self.source.bare else None
+        if at_once is None or not indices or not self._held.holds(self.steps):
             return None
-        array = at_once.array(indices, writable)
-        return at_once.values(indices, validated=True) if array is None else array
+        return at_once.batch(indices, writable)
 
     def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
         """Items' elements, under the same conditions. Inputs are looked at now."""
@@ -392,12 +391,11 @@ class Pipeline:
     def _unchanged(self, closely: bool, always: bool = False) -> bool:
         """Whether items are what they were opened as. A close look is put off while it is not due, unless
         `always`: an array edited in place within an epoch is then seen a little later."""
+        if not (closely and (always or self._look_is_due())) and self._holds():
+            return True
         if _working_folder() != self._folder:
             return False
-        due = closely and (always or self._look_is_due())
-        if not due and self._holds():
-            return True
-        held = snapshot.Snapshot(self._roots())
+        held = self._snapshot()
         begun = time.monotonic()
         try:
             return self._unchanged_closely(held)
@@ -408,7 +406,7 @@ class Pipeline:
     def _holds(self) -> bool:
         """Whether all that makes what is shared is the same as when it was last described, as far as a cheap
         look tells."""
-        return _working_folder() == self._folder and self._held.holds(self._roots())
+        return self._held.holds(self.steps if self.cut == len(self.steps) else self._shared())
 
     def _unchanged_closely(self, held: snapshot.Snapshot) -> bool:
         self.source.refresh()
@@ -426,9 +424,14 @@ class Pipeline:
             self._held = held
         return unchanged
 
-    def _roots(self, cut: int | None = None) -> list[Any]:
-        """The objects that make what is shared, or is before another cut."""
-        return [*self.source.shared(), *self.steps[: self.cut if cut is None else cut]]
+    def _roots(self, cut: int) -> list[Any]:
+        """The objects that make what is before a cut."""
+        return [*self.source.shared(), *self.steps[:cut]]
+
+    def _snapshot(self, cut: int | None = None) -> snapshot.Snapshot:
+        """Of what makes what is shared, or is before another cut."""
+        fixed = len(self.source.shared())
+        return snapshot.Snapshot(self._roots(self.cut if cut is None else cut), fixed, self._folder)
 
     def _describe(self) -> Described:
         """What is shared, up to the first step that cannot be known."""
@@ -466,7 +469,7 @@ class Pipeline:
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         self._described_ns = time.time_ns()
-        held, known = snapshot.Snapshot(self._roots()), self._describe()
+        held, known = self._snapshot(), self._describe()
         collection = job.plan(self._graph(len(known.steps), known=known))
         proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched(known)
         if not proven:
@@ -478,7 +481,7 @@ class Pipeline:
                 return None
             if cut < len(known.steps):
                 known = Described(known.loading, known.steps[:cut])
-                held, now = snapshot.Snapshot(self._roots(cut)), self._describe()
+                held, now = self._snapshot(cut), self._describe()
                 if Described(now.loading, now.steps[:cut]) != known:
                     # It was changed meanwhile.
                     return self._open(job)

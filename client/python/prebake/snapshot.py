@@ -12,6 +12,7 @@ import functools
 import gc
 import operator
 import os
+import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -42,13 +43,9 @@ class Snapshot:
     __slots__ = (
         "_arrays",
         "_contents",
-        "_environment",
-        "_flags",
-        "_hold_under",
         "_lengths",
-        "_refer_to",
+        "_look",
         "_referents",
-        "_roots",
         "_spaces",
         "_tables",
         "_values",
@@ -56,13 +53,13 @@ class Snapshot:
         "reached",
     )
 
-    def __init__(self, roots: Sequence[Any]) -> None:
-        self._roots = list(roots)
-        self._refer_to, self._hold_under = _looks()
+    def __init__(self, roots: Sequence[Any], fixed: int = 0, folder: str | None = None) -> None:
+        """The first `fixed` roots are the same for as long as it is asked; names of files are relative to
+        `folder`, if to any."""
         #: Objects whose references are looked at, and those one after the other.
         self._walked: list[Any] = []
         self._referents: list[Any] = []
-        #: Where the globals of functions are looked up, and what is there.
+        #: Where names are looked up, and what is there.
         self._spaces: list[tuple[dict[str, Any], tuple[str, ...]]] = []
         self._values: list[Any] = []
         #: Containers that are not looked into, and how long they are.
@@ -81,7 +78,27 @@ class Snapshot:
                 self.reached += self._walk(value)
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
-        self._environment, self._flags = dict(_environment()), surroundings.loaded_flags()
+        calls = []
+        for name, attribute in surroundings.FLAGS_OF:
+            module = sys.modules.get(name)
+            flag = getattr(module, attribute, _ABSENT)
+            if callable(flag):
+                calls.append((flag, flag()))
+            elif issubclass(type(module), types.ModuleType):
+                self._space(vars(module), (attribute,))
+        self._look = _look_type()(
+            list(roots)[fixed:],
+            self._walked,
+            self._referents,
+            self._spaces,
+            self._values,
+            _ABSENT,
+            calls,
+            # As the interpreter keeps them: decoding all of them would cost as much as the rest.
+            getattr(os.environ, "_data", None),
+            sys.modules,
+            None if folder is None else os.fsencode(folder),
+        )
 
     def _walk(self, value: Any) -> Iterable[Any]:
         if type(value) in _CONTAINERS and len(value) > MEMBERS_MAX:
@@ -126,15 +143,11 @@ class Snapshot:
         return named
 
     def holds(self, roots: list[Any]) -> bool:
-        """Whether the same roots reach the same objects now."""
+        """Whether the same roots, after those that are fixed, reach the same objects now."""
         return (
-            same(roots, self._roots)
-            and self._refer_to(self._walked, self._referents)
-            and self._hold_under(self._spaces, self._values, _ABSENT)
+            self._look.holds(roots)
             and (not self._tables or list(map(len, self._tables)) == self._lengths)
             and (not self._arrays or list(map(_content, self._arrays)) == self._contents)
-            and _environment() == self._environment
-            and surroundings.loaded_flags() == self._flags
         )
 
 
@@ -164,12 +177,6 @@ def _content(value: Any) -> Any:
     return value._version if kind.__name__ == "Tensor" and kind.__module__ == "torch" else None
 
 
-def _environment() -> dict[Any, Any]:
-    """The variables as the interpreter keeps them: decoding all of them would cost as much as the rest."""
-    found: dict[Any, Any] = getattr(os.environ, "_data", {})
-    return found
-
-
 def take(roots: Sequence[Any]) -> list[Any]:
     """All that is reached, to be compared by `same`."""
     return Snapshot(roots).reached
@@ -181,18 +188,35 @@ def same(a: list[Any], b: list[Any]) -> bool:
 
 
 @functools.cache
-def _looks() -> tuple[Callable[..., bool], Callable[..., bool]]:
-    """What compares referents and names, natively where it can be: before every batch."""
+def _look_type() -> Any:
+    """What compares, natively where it can be: before every batch."""
     module = native()
-    return (_refer_to, _hold_under) if module is None else (module.refer_to, module.hold_under)
+    return _Look if module is None else module.Look
 
 
-def _refer_to(objects: list[Any], referents: list[Any]) -> bool:
-    return same(gc.get_referents(*objects), referents)
+class _Look:
+    """The same without the native module. Nothing is shared then, so that what surrounds a value does not
+    count."""
 
+    def __init__(
+        self,
+        roots: list[Any],
+        objects: list[Any],
+        referents: list[Any],
+        spaces: list[tuple[dict[str, Any], tuple[str, ...]]],
+        values: list[Any],
+        *_: Any,
+    ) -> None:
+        self._roots, self._objects, self._referents = roots, objects, referents
+        self._spaces, self._values = spaces, values
 
-def _hold_under(spaces: list[tuple[dict[str, Any], tuple[str, ...]]], values: list[Any], absent: Any) -> bool:
-    return same([space.get(name, absent) for space, names in spaces for name in names], values)
+    def holds(self, roots: list[Any]) -> bool:
+        named = [space.get(name, _ABSENT) for space, names in self._spaces for name in names]
+        return (
+            same(roots, self._roots)
+            and same(gc.get_referents(*self._objects), self._referents)
+            and same(named, self._values)
+        )
 
 
 @functools.lru_cache(maxsize=bytecode.CODES_MAX)

@@ -28,6 +28,8 @@ FLAGS: tuple[tuple[str, str, str, Any], ...] = (
     # Its tables come in so many pieces, on which the last bit of a sum depends.
     ("polars", "polars", "thread_pool_size", _cpus),
 )
+#: Module and attribute of each.
+FLAGS_OF = tuple((module, attribute) for _, module, attribute, _ in FLAGS)
 #: What decimal arithmetic is done by; its flags only tell what happened.
 CONTEXT = ("prec", "rounding", "Emin", "Emax", "clamp", "capitals")
 #: Options of pandas that change what it yields, not only how it is shown.
@@ -86,17 +88,6 @@ def flags() -> tuple[str, ...]:
         value = unloaded if loaded is None else getattr(loaded, attribute, unloaded)
         found.append(str(value() if callable(value) else value))
     return tuple(found)
-
-
-def loaded_flags() -> list[Any]:
-    """The values of those whose modules are loaded, cheaply: before every batch."""
-    found = []
-    for _, name, attribute, _ in FLAGS:
-        module = sys.modules.get(name)
-        if module is not None:
-            value = getattr(module, attribute, None)
-            found.append(value() if callable(value) else value)
-    return found
 
 
 @functools.lru_cache(maxsize=PARTS_MAX)

@@ -51,11 +51,18 @@ def copied(value: Any) -> Any:
 def decode_batch(view: Any, layout: str, count: int) -> Any:
     """Elements side by side as one array; None if they are not lone C-ordered arrays, or if stacking them
     would change their type (NumPy makes byte orders native, for one)."""
-    plain = _plain_array(layout)
-    if plain is None:
+    made = batch_of(layout, count)
+    if made is None:
         return None
-    dtype, shape = plain
-    return sys.modules["numpy"].ndarray((count, *shape), dtype, view)
+    array, shape, dtype = made
+    return array(shape, dtype, view)
+
+
+def batch_of(layout: str, count: int) -> tuple[Any, tuple[int, ...], Any] | None:
+    """What makes the array of so many elements, to be called with shape, type and their bytes; None as in
+    `decode_batch`."""
+    plain = _plain_array(layout)
+    return None if plain is None else (sys.modules["numpy"].ndarray, (count, *plain[1]), plain[0])
 
 
 def decode_tensors(view: Any, layout: str, count: int) -> Any:

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyRange, PyRangeMethods};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 /// device, inode, size, mtime_ns, ctime_ns
 type Stat = (u64, u64, u64, i64, i64);
@@ -46,11 +47,20 @@ impl<'py> FromPyObject<'_, 'py> for Indices {
 
 /// Items that a job reads, each the input of one element.
 #[pyclass(module = "prebake._native", frozen)]
-pub(crate) struct Items(prebake_client::Items);
+pub(crate) struct Items(prebake_client::Items, Mutex<Option<Shaped>>);
+
+/// What the last array was made of beside its bytes: most are made alike. The lock is never held while one of Python's is taken.
+struct Shaped {
+    layout: Arc<str>,
+    count: usize,
+    class: Py<PyAny>,
+    shape: Py<PyAny>,
+    dtype: Py<PyAny>,
+}
 
 impl Items {
     pub(crate) fn new(items: prebake_client::Items) -> Items {
-        Items(items)
+        Items(items, Mutex::new(None))
     }
 }
 
@@ -139,9 +149,54 @@ impl Items {
         Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
     }
 
+    /// The same as one array, of inputs as they were last looked at. `shaped` says of a layout and a number what is called, with
+    /// which shape and type before the buffer; None if no array is made of these.
+    fn array<'py>(
+        &self,
+        py: Python<'py>,
+        indices: Indices,
+        writable: bool,
+        shaped: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let batch = py
+            .detach(|| self.0.batch(&indices.0, true, writable))
+            .map_err(raise)?;
+        let Some(batch) = batch else {
+            return Ok(None);
+        };
+        let view = View::of(batch.bytes, writable);
+        let known = self.1.lock().ok().and_then(|last| {
+            let last = last.as_ref()?;
+            let same = Arc::ptr_eq(&last.layout, &batch.layout) && last.count == batch.count;
+            same.then(|| [&last.class, &last.shape, &last.dtype].map(|each| each.clone_ref(py)))
+        });
+        let [class, shape, dtype] = match known {
+            Some(known) => known,
+            None => {
+                let told = shaped.call1((&*batch.layout, batch.count))?;
+                let Some((class, shape, dtype)) = told.extract::<Option<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>>()?
+                else {
+                    return Ok(None);
+                };
+                let last = Shaped {
+                    layout: batch.layout,
+                    count: batch.count,
+                    class: class.clone_ref(py),
+                    shape: shape.clone_ref(py),
+                    dtype: dtype.clone_ref(py),
+                };
+                let before = self.1.lock().ok().and_then(|mut place| place.replace(last));
+                // Outside of the lock: what it held may run code of Python's when it goes.
+                drop(before);
+                [class, shape, dtype]
+            }
+        };
+        class.bind(py).call1((shape, dtype, view)).map(Some)
+    }
+
     /// Says in which order items will be read from now on, as far as that is known.
-    fn expect(&self, py: Python<'_>, order: Vec<usize>) {
-        py.detach(|| self.0.expect(order));
+    fn expect(&self, py: Python<'_>, order: Indices) {
+        py.detach(|| self.0.expect(order.0));
     }
 
     /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.

@@ -7,6 +7,7 @@ mod error;
 mod exit;
 mod items;
 mod job;
+mod look;
 mod plain;
 #[allow(unsafe_code)]
 mod raw;
@@ -75,6 +76,8 @@ mod _native {
     #[pymodule_export]
     use super::job::{Collection, Job, connect};
     #[pymodule_export]
+    use super::look::Look;
+    #[pymodule_export]
     use super::plain::{digest_plain, identical, texts_without};
     #[pymodule_export]
     use super::raw::audit::{listen, record_begins, record_ends};
@@ -82,8 +85,6 @@ mod _native {
     use super::raw::buffer::View;
     #[pymodule_export]
     use super::raw::looks::listen_looks;
-    #[pymodule_export]
-    use super::raw::references::{hold_under, refer_to};
     #[pymodule_export]
     use super::{after_fork, before_fork, digest, folder, hash_file};
 }

@@ -1,58 +1,131 @@
-//! What objects refer to, compared where it lies. `gc.get_referents` makes a list of it each time, which costs ten times as
-//! much: before every batch, as much as the batch.
+//! What objects, names and dictionaries refer to, compared by address where it lies. Nothing that is compared is touched, not
+//! even its reference count, and what it is compared with lies side by side: between two batches none of it is in the
+//! processor's caches, and each object is another page.
 
 use pyo3::ffi::{
     Py_TPFLAGS_HAVE_GC, Py_TYPE, Py_ssize_t, Py_tp_is_gc, Py_tp_traverse, PyDict_GetItemWithError,
-    PyErr_Clear, PyList_GetItem, PyObject, PyType_GetFlags, PyType_GetSlot, inquiry, traverseproc,
+    PyDict_Next, PyErr_Clear, PyList_GetItem, PyObject, PyType_GetFlags, PyType_GetSlot, inquiry,
+    traverseproc,
 };
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-/// A list, and how much of it was met.
-struct Expected {
-    list: *mut PyObject,
-    at: Py_ssize_t,
-    length: Py_ssize_t,
+/// Addresses of objects, which are kept, so that none is used again.
+struct Addresses {
+    kept: Py<PyTuple>,
+    addresses: Vec<usize>,
 }
 
-impl Expected {
-    /// Whether the next of the list is this object.
-    ///
-    /// # Safety
-    /// The interpreter's lock is held, and the list is one.
-    unsafe fn is_next(&mut self, object: *mut PyObject) -> bool {
-        // SAFETY: the caller's promise; the place is within the list.
-        let same = self.at < self.length && unsafe { PyList_GetItem(self.list, self.at) } == object;
-        self.at += 1;
-        same
+impl Addresses {
+    fn of(py: Python<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<Addresses> {
+        Ok(Addresses {
+            kept: PyTuple::new(py, objects)?.unbind(),
+            addresses: objects.iter().map(address).collect(),
+        })
     }
 }
 
-/// Whether `gc.get_referents(*objects)` is a list of the same objects as `referents`.
-#[pyfunction]
-pub(crate) fn refer_to(objects: &Bound<'_, PyList>, referents: &Bound<'_, PyList>) -> PyResult<bool> {
-    let mut expected = Expected {
-        list: referents.as_ptr(),
-        at: 0,
-        length: Py_ssize_t::try_from(referents.len())?,
-    };
-    for object in objects {
-        let object = object.as_ptr();
-        // SAFETY: the interpreter's lock is held and the object is alive. Visiting compares addresses and calls nothing of
-        // Python's that could run code, so that neither list changes meanwhile.
-        let stopped = unsafe {
-            let Some(traverse) = traverse(object) else {
-                continue;
-            };
-            traverse(object, visit, ptr::from_mut(&mut expected).cast())
+fn address(object: &Bound<'_, PyAny>) -> usize {
+    object.as_ptr() as usize
+}
+
+/// What a list holds.
+pub(crate) struct Members(Addresses);
+
+impl Members {
+    pub(crate) fn new(py: Python<'_>, members: &[Bound<'_, PyAny>]) -> PyResult<Members> {
+        Addresses::of(py, members).map(Members)
+    }
+
+    /// Whether this list holds the same now.
+    pub(crate) fn are_in(&self, list: &Bound<'_, PyList>) -> bool {
+        let known = &self.0.addresses;
+        // SAFETY: the interpreter's lock is held, it is a list, and nothing runs that could change it; the place is in it.
+        let at = |i: usize| unsafe { PyList_GetItem(list.as_ptr(), i as Py_ssize_t) } as usize;
+        known.len() == list.len() && known.iter().enumerate().all(|(i, known)| *known == at(i))
+    }
+
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0.kept)
+    }
+}
+
+/// An object that refers to others, and what visits them, which its type says.
+struct Object {
+    object: Py<PyAny>,
+    kind: Py<PyType>,
+    traverse: traverseproc,
+}
+
+/// Objects, and all that they refer to, one after the other.
+pub(crate) struct References {
+    objects: Vec<Object>,
+    referents: Addresses,
+}
+
+/// Referents, and how many of them were met.
+struct Expected<'a> {
+    referents: &'a [usize],
+    at: usize,
+}
+
+impl References {
+    /// With `referents` as `gc.get_referents(*objects)` tells them.
+    pub(crate) fn new(
+        py: Python<'_>,
+        objects: Vec<Bound<'_, PyAny>>,
+        referents: &[Bound<'_, PyAny>],
+    ) -> PyResult<References> {
+        let objects = objects.into_iter().filter_map(|object| {
+            Some(Object {
+                kind: object.get_type().unbind(),
+                // SAFETY: the interpreter's lock is held, and the object is alive.
+                traverse: unsafe { traverse(object.as_ptr())? },
+                object: object.unbind(),
+            })
+        });
+        Ok(References {
+            objects: objects.collect(),
+            referents: Addresses::of(py, referents)?,
+        })
+    }
+
+    /// Whether the objects refer to the same ones now.
+    pub(crate) fn hold(&self, _: Python<'_>) -> bool {
+        let mut expected = Expected {
+            referents: &self.referents.addresses,
+            at: 0,
         };
-        if stopped != 0 {
-            return Ok(false);
+        for Object {
+            object,
+            kind,
+            traverse,
+        } in &self.objects
+        {
+            let object = object.as_ptr();
+            // SAFETY: the interpreter's lock is held and the object is alive. It is of the type whose function this is. Visiting
+            // compares addresses and calls nothing of Python's that could run code.
+            let stopped = unsafe {
+                Py_TYPE(object) as *mut PyObject != kind.as_ptr()
+                    || traverse(object, visit, ptr::from_mut(&mut expected).cast()) != 0
+            };
+            if stopped {
+                return false;
+            }
         }
+        expected.at == expected.referents.len()
     }
-    Ok(expected.at == expected.length)
+
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.referents.kept)?;
+        self.objects.iter().try_for_each(|each| {
+            visit.call(&each.kind)?;
+            visit.call(&each.object)
+        })
+    }
 }
 
 /// What visits all that an object refers to; None if it is of a kind that refers to nothing.
@@ -79,43 +152,106 @@ unsafe fn traverse(object: *mut PyObject) -> Option<traverseproc> {
 /// # Safety
 /// Called by `traverse` with what it was given, and the interpreter's lock held.
 unsafe extern "C" fn visit(object: *mut PyObject, expected: *mut c_void) -> c_int {
-    // SAFETY: it is what `refer_to` gave, which nobody else uses meanwhile.
-    let expected = unsafe { &mut *expected.cast::<Expected>() };
-    // SAFETY: `traverse` was called with the lock held.
-    c_int::from(!unsafe { expected.is_next(object) })
+    // SAFETY: it is what `hold` gave, which nobody else uses meanwhile.
+    let expected = unsafe { &mut *expected.cast::<Expected<'_>>() };
+    let same = expected.referents.get(expected.at) == Some(&(object as usize));
+    expected.at += 1;
+    c_int::from(!same)
 }
 
-/// Whether, in each of these dictionaries in turn, what is under each of its names is the next object of `values`; `absent`
-/// stands for what is not there.
-#[pyfunction]
-pub(crate) fn hold_under(
-    spaces: Vec<(Bound<'_, PyDict>, Bound<'_, PyTuple>)>,
-    values: &Bound<'_, PyList>,
-    absent: &Bound<'_, PyAny>,
-) -> PyResult<bool> {
-    let mut expected = Expected {
-        list: values.as_ptr(),
-        at: 0,
-        length: Py_ssize_t::try_from(values.len())?,
-    };
-    for (space, names) in spaces {
-        for name in names.iter_borrowed() {
-            if !name.is_exact_instance_of::<PyString>() {
-                return Ok(false);
-            }
+/// Names in dictionaries, and what is under each.
+pub(crate) struct Names {
+    places: Vec<(Py<PyDict>, Py<PyString>)>,
+    values: Addresses,
+    absent: usize,
+}
+
+impl Names {
+    /// Of the names in each space one after the other; `absent` stands for what is not there.
+    pub(crate) fn new(
+        py: Python<'_>,
+        spaces: Vec<(Bound<'_, PyDict>, Vec<Bound<'_, PyString>>)>,
+        values: &[Bound<'_, PyAny>],
+        absent: &Bound<'_, PyAny>,
+    ) -> PyResult<Names> {
+        let mut kept = values.to_vec();
+        kept.push(absent.clone());
+        let mut places = Vec::new();
+        for (space, names) in spaces {
+            places.extend(
+                names
+                    .into_iter()
+                    .map(|name| (space.clone().unbind(), name.unbind())),
+            );
+        }
+        let mut values = Addresses::of(py, &kept)?;
+        let absent = values.addresses.pop().unwrap_or_default();
+        Ok(Names {
+            places,
+            values,
+            absent,
+        })
+    }
+
+    /// Whether the same is under them now.
+    pub(crate) fn hold(&self, _: Python<'_>) -> bool {
+        let is = |(space, name): &(Py<PyDict>, Py<PyString>), known: usize| {
             // SAFETY: the interpreter's lock is held; a dictionary and a text, whose hash runs no code of a user's. A key that
             // compares by such might, and then its dictionary is still alive; what is found is compared by address alone.
-            let same = unsafe {
-                let found = PyDict_GetItemWithError(space.as_ptr(), name.as_ptr());
-                if found.is_null() {
-                    PyErr_Clear();
-                }
-                expected.is_next(if found.is_null() { absent.as_ptr() } else { found })
-            };
-            if !same {
-                return Ok(false);
+            let found = unsafe { PyDict_GetItemWithError(space.as_ptr(), name.as_ptr()) };
+            if found.is_null() {
+                // SAFETY: as above.
+                unsafe { PyErr_Clear() };
+                return known == self.absent;
             }
-        }
+            known == found as usize
+        };
+        let values = &self.values.addresses;
+        self.places.len() == values.len() && self.places.iter().zip(values).all(|(place, known)| is(place, *known))
     }
-    Ok(expected.at == expected.length)
+
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.values.kept)?;
+        self.places.iter().try_for_each(|(space, _)| visit.call(space))
+    }
+}
+
+/// A dictionary, and all that is in it.
+pub(crate) struct Entries {
+    dict: Py<PyDict>,
+    copy: Py<PyDict>,
+    addresses: Vec<[usize; 2]>,
+}
+
+impl Entries {
+    pub(crate) fn new(dict: &Bound<'_, PyDict>) -> PyResult<Entries> {
+        // Of its own: its objects are alive for as long as this is.
+        let copy = dict.copy()?;
+        Ok(Entries {
+            dict: dict.clone().unbind(),
+            addresses: copy.iter().map(|(key, value)| [address(&key), address(&value)]).collect(),
+            copy: copy.unbind(),
+        })
+    }
+
+    /// Whether the same is in it now.
+    pub(crate) fn hold(&self, py: Python<'_>) -> PyResult<bool> {
+        let mut place: Py_ssize_t = 0;
+        let mut next = || {
+            let mut found = [ptr::null_mut::<PyObject>(); 2];
+            let [key, value] = &mut found;
+            // SAFETY: the interpreter's lock is held; it is a dictionary that nothing changes meanwhile. What is found is
+            // compared by address alone.
+            let more = unsafe { PyDict_Next(self.dict.as_ptr(), &raw mut place, key, value) } != 0;
+            more.then(|| found.map(|each| each as usize))
+        };
+        let same = self.addresses.iter().all(|known| next() == Some(*known)) && next().is_none();
+        // What is there in another order, or was given the value that it had, is not of the same addresses.
+        Ok(same || self.dict.bind(py).eq(&self.copy)?)
+    }
+
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.dict)?;
+        visit.call(&self.copy)
+    }
 }
