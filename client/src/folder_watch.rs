@@ -27,7 +27,6 @@ pub(crate) struct FolderWatch {
     inotify: OwnedFd,
     folders: Vec<(PathBuf, Id)>,
     since: Duration,
-    until: Duration,
 }
 
 /// Device and inode.
@@ -53,18 +52,12 @@ impl FolderWatch {
             folders: folders.collect::<Option<_>>()?,
             inotify,
             since: now,
-            until: now,
         })
     }
 
-    /// To be called when the look that it was begun for is over and found nothing changed.
-    pub(crate) fn looked(&mut self, now: Duration) {
-        self.until = self.since + trusted(now.saturating_sub(self.since));
-    }
-
-    /// Whether all files of these folders are as when the watch began.
-    pub(crate) fn is_quiet(&self, now: Duration) -> bool {
-        now < self.until
+    /// Whether all files of these folders are as when the watch began, which spared looks that take so long.
+    pub(crate) fn is_quiet(&self, now: Duration, look: Duration) -> bool {
+        now < self.since + trusted(look)
             && ioctl_fionread(&self.inotify) == Ok(0)
             // The way to a folder may lead to another now: a link above it was changed, or a folder renamed.
             && self
@@ -148,11 +141,10 @@ mod tests {
         symlink("real", root.join("way")).unwrap();
         fs::write(root.join("real/to/file"), "one").unwrap();
         let folder = root.join("way/to");
-        let mut watch = FolderWatch::begin([folder.as_path()].into_iter(), NOW).unwrap();
-        watch.looked(NOW + LOOK);
-        assert!(watch.is_quiet(NOW + LOOK));
+        let watch = FolderWatch::begin([folder.as_path()].into_iter(), NOW).unwrap();
+        assert!(watch.is_quiet(NOW + LOOK, LOOK));
         change(root);
-        watch.is_quiet(NOW + LOOK)
+        watch.is_quiet(NOW + LOOK, LOOK)
     }
 
     #[test]
@@ -202,13 +194,14 @@ mod tests {
     #[test]
     fn quiet_is_not_trusted_for_ever_nor_where_others_write() {
         let temp = tempfile::tempdir().unwrap();
-        let mut watch = FolderWatch::begin([temp.path()].into_iter(), NOW).unwrap();
-        assert!(!watch.is_quiet(NOW), "before the look is over");
-        watch.looked(NOW + LOOK);
-        assert!(watch.is_quiet(NOW + 99 * LOOK));
-        assert!(!watch.is_quiet(NOW + 100 * LOOK));
-        watch.looked(NOW + Duration::from_secs(10));
-        assert!(!watch.is_quiet(NOW + TRUSTED_MAX));
+        let watch = FolderWatch::begin([temp.path()].into_iter(), NOW).unwrap();
+        assert!(
+            !watch.is_quiet(NOW, Duration::ZERO),
+            "before anything was looked at"
+        );
+        assert!(watch.is_quiet(NOW + 99 * LOOK, LOOK));
+        assert!(!watch.is_quiet(NOW + 100 * LOOK, LOOK));
+        assert!(!watch.is_quiet(NOW + TRUSTED_MAX, Duration::from_secs(10)));
         assert!(FolderWatch::begin([Path::new("/proc/self")].into_iter(), NOW).is_none());
         assert!(FolderWatch::begin([Path::new("/nowhere")].into_iter(), NOW).is_none());
     }

@@ -85,8 +85,7 @@ impl Inputs {
     }
 
     /// Whether an epoch begins, in which no item [`Inputs::is_looked_at`] yet: not while a watch proves that nothing
-    /// changed. Looking at all of them is [`Inputs::part`] after part, and [`Inputs::end_look`]; if it is put off, after
-    /// [`Inputs::begin_look`].
+    /// changed. Looking at all of them is [`Inputs::part`] after part.
     pub(crate) fn begin_epoch(&mut self, now: Duration) -> bool {
         match self {
             Inputs::Files(files) => files.begin_epoch(now),
@@ -134,20 +133,12 @@ impl Inputs {
         }
     }
 
-    /// Says that a look at all of them begins only now: what it takes is not to be counted from the epoch on.
-    pub(crate) fn begin_look(&mut self, now: Duration) {
+    /// Says how long some were looked at.
+    pub(crate) fn looked(&mut self, took: Duration) {
         match self {
-            Inputs::Files(files) => files.begin_look(now),
+            Inputs::Files(files) => files.looked(took),
             Inputs::Call(_) => {}
-            Inputs::Records(records) => records.begin_look(now),
-        }
-    }
-
-    pub(crate) fn end_look(&mut self, now: Duration) {
-        match self {
-            Inputs::Files(files) => files.end_look(now),
-            Inputs::Call(_) => {}
-            Inputs::Records(records) => records.end_look(now),
+            Inputs::Records(records) => records.looked(took),
         }
     }
 

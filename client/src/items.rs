@@ -399,7 +399,9 @@ impl State {
     /// Looks at inputs, and takes their fingerprints anew where needed; forgets the elements of those that changed or cannot
     /// be read.
     pub(crate) fn refresh(&mut self, items: &[usize], session: &Session) -> Vec<Result<bool>> {
+        let begun = session.clock.elapsed();
         let answers = self.inputs.refresh(items, session, &*session.clock);
+        self.inputs.looked(session.clock.elapsed().saturating_sub(begun));
         for (i, answer) in items.iter().zip(&answers) {
             if !matches!(answer, Ok(false)) {
                 self.found[*i] = None;

@@ -63,7 +63,7 @@ impl Sweep {
         while let Some(inner) = self.items.upgrade() {
             let parts = self.look(&inner, 1);
             if parts.is_empty() {
-                return self.complete(&inner);
+                return self.end(&inner);
             }
             let answers = inner.session.ask(&self.asks(&parts));
             self.note(&inner, parts, answers);
@@ -81,7 +81,6 @@ impl Sweep {
     /// Looks in a thread of its own alone.
     pub(crate) fn begin_beside(mut self, inner: &Inner) {
         self.begun = inner.session.clock.elapsed();
-        inner.state.lock().inputs.begin_look(self.begun);
         if !self.detach() {
             inner.state.lock().sweeping = false;
         }
@@ -119,10 +118,7 @@ impl Sweep {
                 (next, answers.unwrap_or_else(ask))
             });
             self.note(&inner, parts, answers);
-            if next.is_empty() {
-                return self.complete(&inner);
-            }
-            if STOPPED.load(Ordering::Relaxed) {
+            if next.is_empty() || STOPPED.load(Ordering::Relaxed) {
                 return self.end(&inner);
             }
             parts = next;
@@ -137,7 +133,11 @@ impl Sweep {
             let Some(mut part) = part else {
                 break;
             };
-            part.look(&*inner.session.clock);
+            let clock = &*inner.session.clock;
+            let begun = clock.elapsed();
+            part.look(clock);
+            let took = clock.elapsed().saturating_sub(begun);
+            inner.state.lock().inputs.looked(took);
             self.next = part.next;
             looked.push(part);
         }
@@ -160,12 +160,6 @@ impl Sweep {
             inner.state.lock().inputs.found(part);
         }
         self.new &= self.unknown < UNKNOWN_MAX;
-    }
-
-    /// All were looked at.
-    fn complete(&self, inner: &Inner) {
-        inner.state.lock().inputs.end_look(inner.session.clock.elapsed());
-        self.end(inner);
     }
 
     fn end(&self, inner: &Inner) {

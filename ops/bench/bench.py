@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import report
-from rows import Row
-
 from prebake._demo_run import ONE_THREAD
+from rows import Row
 
 
 @dataclass

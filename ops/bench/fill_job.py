@@ -9,9 +9,8 @@ import random
 import sys
 from pathlib import Path
 
-from elements import BATCH, VALUES, element, files
-
 import prebake
+from elements import BATCH, VALUES, element, files
 
 
 def main() -> None:

@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from elements import BATCH, element, files, touch
-
 import prebake
+from elements import BATCH, element, files, touch
 from prebake import _native, graph
 from prebake.code import identify
 

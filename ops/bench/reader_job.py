@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elements import BATCH, SHAPE, VALUES, element, files, mapped, touch
-
 import prebake
+from elements import BATCH, SHAPE, VALUES, element, files, mapped, touch
 
 #: What the figures may depend on.
 PACKAGES = ("prebake", "numpy", "torch")

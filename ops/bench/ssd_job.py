@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elements import BATCH, SHAPE, element, files, touch
-
 import prebake
+from elements import BATCH, SHAPE, element, files, touch
 
 #: What one read asks for, as large as a block; of shuffled ones, as large as an element.
 READ_BYTES = 4 << 20

@@ -20,15 +20,6 @@ class AtOnce(NamedTuple):
     items: Any
     connection: _job.Connection
 
-    def batch(self, indices: Sequence[int], writable: bool) -> Any:
-        """As one array, or as a list where no array can be made of them; of inputs as they were last looked
-        at."""
-        try:
-            array = self.items.array(indices, writable, values.batch_of)
-        except _job.native().Error:
-            array = None
-        return self.values(indices, validated=True) if array is None else array
-
     def tensor(self, indices: Sequence[int]) -> Any:
         """As the one tensor that torch's `default_collate` makes of them. Inputs are looked at now."""
         found = _unless_refused(lambda: self.items.batch(indices))

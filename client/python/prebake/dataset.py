@@ -122,7 +122,7 @@ class Dataset(Transparent):
                 self._pipeline.expect(order[start : start + EXPECTED_MAX])
                 told = start + EXPECTED_MAX * 7 // 8
             try:
-                batch = self._pipeline.batch_at_once(order[start:end], writable)
+                batch = self._pipeline.batch_at_once(order, start, end, writable)
             except Exception:
                 batch = None
             if type(batch) is list:

@@ -119,7 +119,8 @@ class Fill:
         self._changes = 0
         self._connection: _job.Connection | None = None
         self._items: Any = None
-        self._at_once: AtOnce | None = None
+        #: See `at_once`; None until it is asked.
+        self.ready: AtOnce | None = None
         #: Of an item on average, and of the last close look: time, in nanoseconds.
         self.cost_ns, self.look_ns = 0.0, 0
         #: Values in a row that could not be stored.
@@ -139,7 +140,7 @@ class Fill:
 
     def reset(self) -> None:
         """Opens the collection anew at the next use."""
-        self._connection = self._items = self._at_once = None
+        self._connection = self._items = self.ready = None
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
@@ -149,7 +150,7 @@ class Fill:
         if connection is not self._connection:
             self._opened()
             if connection is not None:
-                self._connection, self._items, self._at_once = connection, None, None
+                self._connection, self._items, self.ready = connection, None, None
                 self._open(connection)
         # Without a connection the old items stay: what is mapped can still be read.
         return self._items if connection is not None and not self._unstorable else None
@@ -160,9 +161,9 @@ class Fill:
         connection = self._connection
         if connection is None or connection.lost:
             return None
-        if self._at_once is None and self._items is not None and self._verifier is None:
-            self._at_once = AtOnce(self._items, connection)
-        return self._at_once
+        if self.ready is None and self._items is not None and self._verifier is None:
+            self.ready = AtOnce(self._items, connection)
+        return self.ready
 
     def is_closed(self) -> bool:
         """Whether nothing is shared, and nothing that was can be read on."""
@@ -178,7 +179,7 @@ class Fill:
 
     def _open(self, connection: _job.Connection) -> None:
         try:
-            self._items, self._at_once = self._open_items(connection.job), None
+            self._items, self.ready = self._open_items(connection.job), None
         except _job.native().Error as error:
             _job.failed(error)
         except Exception as error:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, graph, marks, snapshot, tripwire
+from prebake import _job, graph, marks, snapshot, tripwire, values
 from prebake.again import Again, Moved, Tripped
 from prebake.approval import Approval
 from prebake.at_once import AtOnce
@@ -189,14 +189,24 @@ class Pipeline:
             self._inputs.look_again(indices)
         return self.fill.gather(self._inputs.told(indices), self._inputs.told_ahead(ahead), found, validated)
 
-    def batch_at_once(self, indices: Sequence[int], writable: bool) -> Any:
-        """Items as one array, or as a list where no array can be made of them, if all of them are there and
-        everything is as it was, so that nothing of the user's has to run; else None. No generator is looked
-        at: nothing can draw."""
-        at_once = self._at_once() if self.source.bare else None
-        if at_once is None or not indices or not self._held.holds(self.steps):
+    def batch_at_once(self, order: Sequence[int], start: int, end: int, writable: bool) -> Any:
+        """Items of an order as one array, or as a list where no array can be made of them, of inputs as they
+        were last looked at; if all of them are there and everything is as it was, so that nothing of the
+        user's has to run. Else None. No generator is looked at: nothing can draw."""
+        # Written out: each call costs as much as the rest, once what is read has driven Python from the
+        # processor's caches.
+        fill, steps, held = self.fill, self.steps, self._held
+        ready = fill.ready
+        if ready is None or ready.connection.lost:
+            ready = fill.at_once()
+        whole = not self._due and self.cut == len(steps) and self.source.bare
+        if ready is None or not whole or not held.look.holds(steps) or not held.others_hold():
             return None
-        return at_once.batch(indices, writable)
+        try:
+            array = ready.items.array(order, start, end, writable, values.batch_of)
+        except _job.native().Error:
+            array = None
+        return ready.values(order[start:end], validated=True) if array is None else array
 
     def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
         """Items' elements, under the same conditions. Inputs are looked at now."""

@@ -14,7 +14,7 @@ import operator
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from prebake import bytecode, packages, surroundings
@@ -44,12 +44,12 @@ class Snapshot:
         "_arrays",
         "_contents",
         "_lengths",
-        "_look",
         "_referents",
         "_spaces",
         "_tables",
         "_values",
         "_walked",
+        "look",
         "reached",
     )
 
@@ -86,7 +86,8 @@ class Snapshot:
                 calls.append((flag, flag()))
             elif issubclass(type(module), types.ModuleType):
                 self._space(vars(module), (attribute,))
-        self._look = _look_type()(
+        #: Of all that is compared natively: `look.holds(roots)`, of those that are not fixed.
+        self.look = _look_type()(
             list(roots)[fixed:],
             self._walked,
             self._referents,
@@ -144,11 +145,14 @@ class Snapshot:
 
     def holds(self, roots: list[Any]) -> bool:
         """Whether the same roots, after those that are fixed, reach the same objects now."""
-        return (
-            self._look.holds(roots)
-            and (not self._tables or list(map(len, self._tables)) == self._lengths)
-            and (not self._arrays or list(map(_content, self._arrays)) == self._contents)
-        )
+        return bool(self.look.holds(roots)) and self.others_hold()
+
+    def others_hold(self) -> bool:
+        """Whether what is not compared natively is as it was."""
+        if not self._tables and not self._arrays:
+            return True
+        lengths, contents = list(map(len, self._tables)), list(map(_content, self._arrays))
+        return lengths == self._lengths and contents == self._contents
 
 
 #: What a module has under a name that is builtin, or nowhere.

@@ -31,18 +31,31 @@ impl<'py> FromPyObject<'_, 'py> for Indices {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Indices> {
-        if let Ok(range) = given.cast::<PyRange>() {
-            // Most batches in order are one, and to make an object of each number takes longer than to look it up.
-            let (start, step) = (range.start()?, range.step()?);
-            // Each number is within the range, whatever the product is.
-            let number = |i: isize| usize::try_from(start.wrapping_add(step.wrapping_mul(i)));
-            let numbers = (0..isize::try_from(range.len()?)?)
-                .map(number)
-                .collect::<Result<_, _>>();
-            return Ok(Indices(numbers?));
+        match given.cast::<PyRange>() {
+            Ok(range) => of_range(&range, 0, range.len()?),
+            Err(_) => given.extract().map(Indices),
         }
-        given.extract().map(Indices)
     }
+}
+
+impl Indices {
+    /// Those of an order from `start` to `end`.
+    fn part(order: &Bound<'_, PyAny>, start: usize, end: usize) -> PyResult<Indices> {
+        if let Ok(range) = order.cast::<PyRange>() {
+            return of_range(range, start, end);
+        }
+        let number = |i| order.get_item(i)?.extract();
+        (start..end).map(number).collect::<PyResult<_>>().map(Indices)
+    }
+}
+
+/// Most batches in order are of one, and to make an object of each number takes longer than to look it up.
+fn of_range(range: &Bound<'_, PyRange>, start: usize, end: usize) -> PyResult<Indices> {
+    let (first, step) = (range.start()?, range.step()?);
+    // Each number is within the range, whatever the product is.
+    let number = |i: isize| usize::try_from(first.wrapping_add(step.wrapping_mul(i)));
+    let numbers = (isize::try_from(start)?..isize::try_from(end)?).map(number);
+    Ok(Indices(numbers.collect::<Result<_, _>>()?))
 }
 
 /// Items that a job reads, each the input of one element.
@@ -149,15 +162,18 @@ impl Items {
         Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
     }
 
-    /// The same as one array, of inputs as they were last looked at. `shaped` says of a layout and a number what is called, with
+    /// The elements of an order from `start` to `end` as one array, of inputs as they were last looked at. `shaped` says of a layout and a number what is called, with
     /// which shape and type before the buffer; None if no array is made of these.
     fn array<'py>(
         &self,
         py: Python<'py>,
-        indices: Indices,
+        order: &Bound<'py, PyAny>,
+        start: usize,
+        end: usize,
         writable: bool,
         shaped: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let indices = Indices::part(order, start, end)?;
         let batch = py
             .detach(|| self.0.batch(&indices.0, true, writable))
             .map_err(raise)?;
@@ -174,7 +190,8 @@ impl Items {
             Some(known) => known,
             None => {
                 let told = shaped.call1((&*batch.layout, batch.count))?;
-                let Some((class, shape, dtype)) = told.extract::<Option<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>>()?
+                let Some((class, shape, dtype)) =
+                    told.extract::<Option<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>>()?
                 else {
                     return Ok(None);
                 };

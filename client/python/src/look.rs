@@ -24,7 +24,10 @@ impl Look {
     /// are, or `absent`; of `calls`, functions and what they yield; of `variables`; of how many `modules` there are; and of
     /// the process's folder.
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "each is another kind of thing to look at")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is another kind of thing to look at"
+    )]
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
     fn new(
         py: Python<'_>,

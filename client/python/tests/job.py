@@ -11,9 +11,8 @@ import sys
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
-
 import prebake
+from PIL import Image, UnidentifiedImageError
 from prebake import _job
 
 

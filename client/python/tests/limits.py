@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from spread import SpreadJob
-
 from prebake._demo_daemon import PrivateDaemon, find_daemon
+from spread import SpreadJob
 
 SECONDS_MAX = 30.0
 

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import prebake
+import pytest
 
 
 class Node:

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from spread import texts
-
 from prebake._demo_daemon import PrivateDaemon
+from spread import texts
 
 SSD_BYTES = 24 << 20
 RAM_BYTES = 64 << 20

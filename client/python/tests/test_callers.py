@@ -12,9 +12,8 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pytest
-
 import prebake
+import pytest
 
 COUNT = 8
 #: Of a cached function: long enough to be drawn beside, and short.

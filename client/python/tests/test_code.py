@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Optional
 
 import numpy as np
-import pytest
-
 import prebake
+import pytest
 
 Run = Callable[..., str]
 

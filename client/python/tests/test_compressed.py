@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import settle
-
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 

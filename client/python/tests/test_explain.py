@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 from conftest import settle
-
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 

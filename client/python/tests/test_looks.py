@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import prebake
+import pytest
 from prebake import looks
 from prebake.reads import Recorder
 

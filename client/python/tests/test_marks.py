@@ -7,9 +7,8 @@ import pickle
 import random
 from typing import Any
 
-import pytest
-
 import prebake
+import pytest
 from prebake import classes, marks
 
 

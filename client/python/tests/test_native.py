@@ -7,13 +7,13 @@ import gc
 import json
 import os
 import signal
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
 from prebake._demo_daemon import PrivateDaemon
 
 GRAPH = json.dumps(
@@ -125,6 +125,15 @@ class Holder:
         self.held = held
 
 
+ABSENT = object()
+
+
+def look(native: Any, roots: Any = (), objects: Any = (), referents: Any = (), **others: Any) -> Any:
+    given = {"spaces": [], "values": [], "calls": [], "variables": None, "modules": {}, "folder": None}
+    given |= others
+    return native.Look(list(roots), list(objects), list(referents), absent=ABSENT, **given)
+
+
 def test_what_objects_refer_to_is_compared_as_python_tells_it(native: Any) -> None:
     def step(x: Any = COUNT) -> Any:
         return x, holder
@@ -132,18 +141,93 @@ def test_what_objects_refer_to_is_compared_as_python_tells_it(native: Any) -> No
     holder = Holder([1, {"a": (2.5, "text")}])
     objects = [holder, holder.held, holder.held[1], step, step.__closure__, int, 7, "text", {1, 2}, (), len]
     referents = gc.get_referents(*objects)
-    assert native.refer_to(objects, referents)
-    assert not native.refer_to(objects, referents[:-1]) and not native.refer_to(objects, [*referents, 1])
-    assert not native.refer_to(objects[::-1], referents)
+    seen = look(native, objects=objects, referents=referents)
+    assert seen.holds([])
+    assert not look(native, objects=objects, referents=referents[:-1]).holds([])
+    assert not look(native, objects=objects, referents=[*referents, 1]).holds([])
+    assert not look(native, objects=objects[::-1], referents=referents).holds([])
     holder.held = [1, {"a": (2.5, "text")}]
-    assert not native.refer_to(objects, referents)
-    spaces = [({"a": holder, "b": step}, ("a", "c")), (vars(np), ("sum",))]
-    absent = object()
-    assert native.hold_under(spaces, [holder, absent, np.sum], absent)
-    assert not native.hold_under(spaces, [holder, np.sum, np.sum], absent)
-    assert not native.hold_under(spaces, [holder, absent], absent)
-    spaces[0][0]["c"] = 1
-    assert not native.hold_under(spaces, [holder, absent, np.sum], absent)
+    assert not seen.holds([])
+    holder.held = objects[1]
+    assert seen.holds([])
+    holder.__class__ = type("Other", (Holder,), {})
+    assert not seen.holds([])
+
+
+def test_what_is_under_names_is_compared(native: Any) -> None:
+    space = {"a": test_what_is_under_names_is_compared}
+    spaces = [(space, ("a", "c")), (vars(np), ("sum",))]
+    values = [space["a"], ABSENT, np.sum]
+    seen = look(native, spaces=spaces, values=values)
+    assert seen.holds([])
+    assert not look(native, spaces=spaces, values=[values[0], np.sum, np.sum]).holds([])
+    assert not look(native, spaces=spaces, values=values[:2]).holds([])
+    space["c"] = 1
+    assert not seen.holds([])
+    del space["c"]
+    assert seen.holds([])
+    del space["a"]
+    assert not seen.holds([])
+
+
+def test_roots_are_the_same_objects_in_a_list_that_is_as_long(native: Any) -> None:
+    roots = [Holder(1), Holder(2)]
+    seen = look(native, roots=roots)
+    assert seen.holds(list(roots))
+    for other in ([], roots[:1], roots[::-1], [*roots, roots[0]], [roots[0], Holder(2)]):
+        assert not seen.holds(other)
+
+
+def test_variables_are_compared_whatever_their_order(native: Any) -> None:
+    variables = {b"A": b"1", b"B": bytes([200, 201])}
+    seen = look(native, variables=variables)
+    assert seen.holds([])
+    for change in ({b"A": b"2"}, {b"C": b""}, {}):
+        before = dict(variables)
+        variables.update(change)
+        if not change:
+            del variables[b"B"]
+        assert not seen.holds([])
+        variables.clear()
+        variables.update(before)
+        assert seen.holds([])
+    # Set anew to what it was, and so the last; another object.
+    del variables[b"A"]
+    variables[b"A"] = b"1"
+    variables[b"B"] = bytes([200, 201])
+    assert seen.holds([])
+
+
+def test_calls_modules_and_the_folder_are_compared(
+    native: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yields, modules = [1000], {"a": 1}
+    monkeypatch.chdir(tmp_path)
+    seen = look(
+        native, calls=[(lambda: yields[0] + 0, 1000)], modules=modules, folder=os.fsencode(tmp_path.resolve())
+    )
+    assert seen.holds([])
+    yields[0] = 1001
+    assert not seen.holds([])
+    yields[0] = 1000
+    modules["b"] = 2
+    assert not seen.holds([])
+    del modules["b"]
+    assert seen.holds([])
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert not seen.holds([])
+    (tmp_path / "other").rmdir()
+    assert not seen.holds([])
+
+
+def test_a_look_is_no_leak(native: Any) -> None:
+    holder = Holder(None)
+    holder.held = look(native, roots=[holder])
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
 
 
 def test_an_array_keeps_its_bytes_after_everything_else_is_gone(

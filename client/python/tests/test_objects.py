@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from test_values import round_trip
-
 from prebake import Refused, fingerprint, named, values
+from test_values import round_trip
 
 Pair = namedtuple("Pair", "left right")
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import prebake
+import pytest
 from prebake import errors, probe
 
 Run = Callable[..., str]

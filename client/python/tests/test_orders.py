@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 import prebake
+import pytest
 
 WORDS = {"alpha", "beta", "gamma", "delta"}
 BY_KIND = {"greek": {"alpha", "beta", "gamma"}}

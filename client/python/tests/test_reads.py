@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-
 from prebake import reads
 from prebake.reads import Recorder
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import prebake
 import pytest
 from conftest import settle
-
-import prebake
 from prebake import _job, graph, snapshot
 from prebake.code import identify
 from prebake.fill import Fill, nothing_ahead

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import prebake
+import pytest
 
 LOG = logging.getLogger(__name__)
 CONFIG = {"size": 3}

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import settle
-from soak_job import FILES, text
-
 from prebake._demo_daemon import PrivateDaemon
+from soak_job import FILES, text
 
 JOBS = 3
 ROUNDS = 5

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_values import round_trip
-
 from prebake import Refused, tables, values
+from test_values import round_trip
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import prebake
+import pytest
 from prebake import _job, collated
 from prebake._demo_daemon import PrivateDaemon
 

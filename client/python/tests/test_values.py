@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-
 from prebake import Refused, fingerprint, values, writer
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from prebake import withheld
 from prebake.withheld import MEMORY_BYTES, Withheld
 

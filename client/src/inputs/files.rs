@@ -28,7 +28,8 @@ pub(crate) struct Files {
     known: Vec<Option<Known>>,
     /// On the folders of all known files, begun with the epoch: while it is quiet the next one need not begin.
     pub(super) watch: Option<FolderWatch>,
-    /// When the last look at all of them began and ended.
+    /// When the epoch began, and how long was looked in it, by whoever did. Not until when: a job that leaves no processor to
+    /// its sweep looks in the course of its epoch.
     look: Option<(Duration, Duration)>,
     epoch: u32,
     /// How many fingerprints were seen to change or to be lost.
@@ -162,15 +163,19 @@ impl Files {
 
     /// Whether another epoch begins: not while a watch proves that nothing changed.
     pub(super) fn begin_epoch(&mut self, now: Duration) -> bool {
-        if self.watch.as_ref().is_some_and(|watch| watch.is_quiet(now)) {
+        let spent = self.look.map_or(Duration::ZERO, |(_, spent)| spent);
+        if self
+            .watch
+            .as_ref()
+            .is_some_and(|watch| watch.is_quiet(now, spent))
+        {
             return false;
         }
         self.watch = None;
         self.epoch += 1;
         // It pays if the next look is due before it is out of trust; how it was last time is the best guess.
-        let last = self.look.replace((now, now));
-        let pays = last
-            .is_some_and(|(begun, ended)| now.saturating_sub(begun) <= trusted(ended.saturating_sub(begun)));
+        let last = self.look.replace((now, Duration::ZERO));
+        let pays = last.is_some_and(|(begun, spent)| now.saturating_sub(begun) <= trusted(spent));
         if let Some(folders) = self.folders().filter(|folders| pays && !folders.is_empty()) {
             self.watch = FolderWatch::begin(folders.into_iter(), now);
         }
@@ -207,14 +212,9 @@ impl Files {
         }
     }
 
-    pub(super) fn begin_look(&mut self, now: Duration) {
-        self.look = Some((now, now));
-    }
-
-    pub(super) fn end_look(&mut self, now: Duration) {
-        self.look = self.look.map(|(begun, _)| (begun, now));
-        if let Some(watch) = &mut self.watch {
-            watch.looked(now);
+    pub(super) fn looked(&mut self, took: Duration) {
+        if let Some((_, spent)) = &mut self.look {
+            *spent += took;
         }
     }
 

@@ -105,7 +105,6 @@ fn a_file_in_user_space_is_looked_at_once_in_a_job_and_before_anything_is_stored
         assert!(inputs.begin_epoch(epoch * SECOND));
         sweep(&mut inputs, true, &memo, |_| {});
         assert!(inputs.is_looked_at(0) && inputs.is_settled(0) && inputs.holds(0));
-        inputs.end_look(epoch * SECOND);
     }
     assert_eq!(remote.questions.load(Ordering::Relaxed), asked);
     assert!(

@@ -170,12 +170,8 @@ impl Records {
         self.files.found(part);
     }
 
-    pub(super) fn begin_look(&mut self, now: Duration) {
-        self.files.begin_look(now);
-    }
-
-    pub(super) fn end_look(&mut self, now: Duration) {
-        self.files.end_look(now);
+    pub(super) fn looked(&mut self, took: Duration) {
+        self.files.looked(took);
     }
 
     /// See [`super::Inputs::refresh`].

@@ -179,7 +179,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 fn look(inputs: &mut Inputs, at: Duration, clock: &dyn Clock) {
     assert!(inputs.begin_epoch(at));
     refreshed(inputs, clock);
-    inputs.end_look(at + SECOND);
+    inputs.looked(SECOND);
 }
 
 /// Whether a look is due after some that found nothing changed, and `change`.
@@ -230,11 +230,29 @@ fn a_file_learned_since_the_last_look_is_looked_at() {
     for i in 0..2 {
         assert!(inputs.begin_epoch(2 * i * SECOND));
         inputs.refresh(&[0], &Remembered::default(), &later());
-        inputs.end_look(2 * i * SECOND + SECOND);
+        inputs.looked(SECOND);
     }
     assert!(!inputs.begin_epoch(4 * SECOND));
     inputs.refresh(&[1], &Remembered::default(), &later());
     assert!(inputs.begin_epoch(4 * SECOND));
+}
+
+#[test]
+fn what_the_reader_looks_at_itself_is_trusted_to_the_watch_too() {
+    let temp = folder(&[("a", "one"), ("b", "two")]);
+    let mut inputs = files(temp.path(), &["a", "b"]);
+    for i in 0..2 {
+        assert!(inputs.begin_epoch(2 * i * SECOND));
+        refreshed(&mut inputs, &later());
+        // No sweep gets to its end in time.
+        (0..2).for_each(|_| inputs.looked(SECOND / 100));
+    }
+    assert!(!inputs.begin_epoch(3 * SECOND));
+    assert!(inputs.is_looked_at(0) && inputs.is_looked_at(1));
+    assert!(
+        inputs.begin_epoch(4 * SECOND),
+        "no longer than a hundred times as long"
+    );
 }
 
 /// Looks at all that is due, a part after the other; `meanwhile` runs between a look and its note.
@@ -364,7 +382,7 @@ fn a_watch_is_quiet_only_over_files_with_one_way_to_them_whoever_looks_first() {
     assert!(inputs.begin_epoch(2 * SECOND));
     assert!(inputs.holds(0));
     sweep(&mut inputs, false, &Remembered::default(), |_| {});
-    inputs.end_look(3 * SECOND);
+    inputs.looked(SECOND);
     assert!(inputs.begin_epoch(4 * SECOND));
 }
 

@@ -3,6 +3,7 @@
 import os
 import sys
 
+import prebake
 import record
 import torch
 from accelerate import Accelerator
@@ -10,8 +11,6 @@ from accelerate.utils import set_seed
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import Compose, RandomResizedCrop, ToTensor
-
-import prebake
 
 
 def extract_label(fname):

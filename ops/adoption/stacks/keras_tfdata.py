@@ -3,10 +3,9 @@
 import sys
 
 import keras
+import prebake
 import record
 import tensorflow as tf
-
-import prebake
 
 keras.utils.set_random_seed(record.SEED)
 

@@ -2,6 +2,7 @@
 
 import sys
 
+import prebake
 import ray
 import ray.train.torch
 import record
@@ -11,8 +12,6 @@ from ray.train.torch import TorchTrainer
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
-
-import prebake
 
 
 def train_loop(config):

@@ -2,6 +2,7 @@
 
 import sys
 
+import prebake
 import record
 import torch
 import torch.distributed as dist
@@ -9,8 +10,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
-
-import prebake
 
 dist.init_process_group("gloo")
 record.seed()

@@ -3,11 +3,10 @@
 import sys
 from pathlib import Path
 
+import prebake
 import record
 from ultralytics import YOLO
 from ultralytics.models.yolo.classify import ClassificationTrainer
-
-import prebake
 
 
 class Trainer(ClassificationTrainer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import prebake
+
 from peers import loader
 
 

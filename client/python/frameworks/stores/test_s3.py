@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from conftest import Node
-from s3_store import COUNTS, S3
-
 from prebake import remote
+from s3_store import COUNTS, S3
 
 MAIN = """
 import json, os, sys, time

@@ -207,7 +207,12 @@ impl Names {
             known == found as usize
         };
         let values = &self.values.addresses;
-        self.places.len() == values.len() && self.places.iter().zip(values).all(|(place, known)| is(place, *known))
+        self.places.len() == values.len()
+            && self
+                .places
+                .iter()
+                .zip(values)
+                .all(|(place, known)| is(place, *known))
     }
 
     pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -229,7 +234,10 @@ impl Entries {
         let copy = dict.copy()?;
         Ok(Entries {
             dict: dict.clone().unbind(),
-            addresses: copy.iter().map(|(key, value)| [address(&key), address(&value)]).collect(),
+            addresses: copy
+                .iter()
+                .map(|(key, value)| [address(&key), address(&value)])
+                .collect(),
             copy: copy.unbind(),
         })
     }

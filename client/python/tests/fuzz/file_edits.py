@@ -8,6 +8,7 @@ import os
 import images
 from datasets import LazyIndex
 from PIL import Image
+
 from target import Target
 
 

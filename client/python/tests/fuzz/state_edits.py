@@ -9,6 +9,7 @@ import helper
 import numpy as np
 import settings
 import steps
+
 from target import Target
 
 
