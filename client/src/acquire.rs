@@ -157,6 +157,30 @@ impl Inner {
         }
     }
 
+    /// Locates items without asking for leases; whether the first of them is there.
+    pub(crate) fn locate_all(&self, items: &[usize]) -> Result<bool> {
+        let mut search = Search {
+            wanted: items[..items.len().min(WARM_WINDOW)].to_vec(),
+            ahead: &[],
+            window: 0,
+            first: false,
+            leases_max: 1,
+            done: Acquired::default(),
+            stale: Vec::new(),
+            lost: HashMap::new(),
+        };
+        let question = self.question(&search, &mut self.state.lock(), false);
+        let Some(question) = question.filter(|question| question.warm) else {
+            return Ok(false);
+        };
+        let Some(located) = self.session.locate(&question.request)? else {
+            return Ok(false);
+        };
+        let mut state = self.state.lock();
+        search.learn(&question, located, &mut state)?;
+        Ok(items.first().is_some_and(|i| state.found[*i].is_some()))
+    }
+
     /// Maps what is located. A wanted element whose blocks are gone has to be asked for anew.
     fn reach(&self, search: &mut Search<'_>) -> Result<()> {
         let located = |items: &[usize], state: &State| -> Vec<(usize, Location)> {
@@ -345,6 +369,7 @@ impl State {
             location: Location::try_from(hit)?,
             layout: self.layout(text),
             outcome,
+            touched: false,
         };
         self.found[i] = Some(found);
         Ok(())

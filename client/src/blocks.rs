@@ -240,6 +240,21 @@ impl Blocks {
         }
     }
 
+    /// Enters the bytes into the page tables, if they are mapped. False where the kernel cannot.
+    pub(crate) fn populate(&self, access: Access, location: &Location) -> bool {
+        // Not under the lock, for which readers would wait.
+        match access {
+            Access::Private => {
+                let region = self.mapped.lock().private.get(&location.segment).cloned();
+                region.is_none_or(|region| region.populate(&location.bytes))
+            }
+            Access::Reading => {
+                let region = self.mapped.lock().reading.get(&location.segment).cloned();
+                region.is_none_or(|region| region.populate(&location.bytes))
+            }
+        }
+    }
+
     /// Whether an element cannot be had any more: its segment was evicted.
     pub(crate) fn is_gone(&self, mapping: &Mapping, location: &Location) -> bool {
         let mut blocks = location.blocks(self.block_bytes);

@@ -13,6 +13,8 @@ pub(crate) struct Expected {
     place: usize,
     /// The first of which the daemon was not told.
     told: usize,
+    /// The first that may be untouched (see [`crate::prefault`]).
+    fault: usize,
     /// [`crate::session::Session::breaks`] then.
     breaks: u64,
 }
@@ -28,7 +30,7 @@ impl Expected {
         } else {
             0
         };
-        (self.order, self.place) = (order, 0);
+        (self.order, self.place, self.fault) = (order, 0, 0);
         !goes_on
     }
 
@@ -38,7 +40,21 @@ impl Expected {
         if let Some(passed) = next.into_iter().position(|next| *next == i) {
             self.place += passed + 1;
             self.told = self.told.max(self.place);
+            self.fault = self.fault.max(self.place);
         }
+    }
+
+    /// What is still to be read, from the first on that may be untouched.
+    pub(crate) fn faults(&self) -> &[usize] {
+        &self.order[self.fault..]
+    }
+
+    pub(crate) fn next_fault(&self) -> Option<usize> {
+        self.faults().first().copied()
+    }
+
+    pub(crate) fn pass_fault(&mut self) {
+        self.fault += 1;
     }
 }
 

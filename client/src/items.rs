@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::expected::Expected;
 use crate::inputs::{Inputs, Stamp};
 use crate::location::{Location, Span};
+use crate::prefault;
 use crate::report::{self, Outcome, Stats, Tally};
 use crate::session::Session;
 use crate::staging::Staged;
@@ -48,6 +49,8 @@ pub(crate) struct State {
     pub(crate) window: usize,
     /// A sweep is at it.
     pub(crate) sweeping: bool,
+    /// A thread enters what is expected into the page tables.
+    pub(crate) prefaulting: bool,
     /// Until when none has a thread.
     pub(crate) rests_until: Duration,
     /// Whether the first sweep was made, which asks for all.
@@ -66,6 +69,8 @@ pub(crate) struct Found {
     pub(crate) layout: usize,
     /// How the next read of it counts.
     pub(crate) outcome: Outcome,
+    /// Its pages were read here, or will be beside the job.
+    pub(crate) touched: bool,
 }
 
 /// The right to compute an item.
@@ -114,6 +119,7 @@ impl Items {
                 warm,
                 window: 0,
                 sweeping: false,
+                prefaulting: false,
                 rests_until: Duration::ZERO,
                 swept: false,
                 first_sweep: None,
@@ -210,6 +216,8 @@ impl Items {
                 self.0.session.expect_anew();
             }
             self.0.tell_ahead(&mut state);
+            drop(state);
+            prefault::begin(&self.0);
         }
     }
 
@@ -529,6 +537,7 @@ impl Inner {
             let block = self.session.block_of(&found.location);
             state.tally.served(block, &found.location, found.outcome);
             found.outcome = Outcome::Hit;
+            found.touched = true;
         }
     }
 
@@ -552,6 +561,7 @@ impl Inner {
                 location,
                 layout,
                 outcome: staged.outcome,
+                touched: false,
             });
         }
         Ok(())

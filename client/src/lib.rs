@@ -25,6 +25,7 @@
 
 mod acquire;
 mod autostart;
+mod beside;
 mod blocks;
 mod channel;
 mod clock;
@@ -42,6 +43,7 @@ mod items;
 mod job;
 mod location;
 mod memo;
+mod prefault;
 mod produce;
 #[allow(unsafe_code)]
 mod raw;
@@ -57,6 +59,7 @@ mod view;
 mod walk;
 
 pub use acquire::Acquired;
+pub use beside::before_fork;
 pub use clock::{Clock, SystemClock};
 pub use collection::Collection;
 pub use control::Control;
@@ -69,7 +72,6 @@ pub use prebake_fingerprint::FileStat;
 pub use produce::Made;
 pub use raw::after_fork;
 pub use report::Stats;
-pub use sweep::before_fork;
 pub use view::View;
 
 /// Whether the kernel marks pages that are written, by userfaultfd; if not they are looked up, which costs more.

@@ -206,6 +206,11 @@ impl Session {
         self.unless_lost(|| self.blocks.map(access, &self.sockets.data, locations, which))
     }
 
+    /// Enters these bytes into the page tables, if they are mapped. False where the kernel cannot.
+    pub(crate) fn populate(&self, access: Access, location: &Location) -> bool {
+        self.blocks.populate(access, location)
+    }
+
     /// Whether an element that was to be mapped cannot be had any more.
     pub(crate) fn is_gone(&self, mapping: &Mapping, location: &Location) -> bool {
         self.blocks.is_gone(mapping, location)

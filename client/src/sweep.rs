@@ -2,16 +2,16 @@
 //!
 //! What is served was looked at in its epoch, whoever did it: a sweep only saves time, and may stop anywhere.
 
+use crate::beside;
 use crate::content::{Memo, scope_thread};
 use crate::inputs::Part;
 use crate::items::Inner;
-use parking_lot::Mutex;
+use crate::prefault;
 use prebake_fingerprint::{Digest, FileStat};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{self, Builder, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 /// How long a caller looks itself: as long as it takes to begin a thread, some times over. Some hundred files are looked at by
@@ -21,7 +21,8 @@ const AT_ONCE: Duration = Duration::from_micros(500);
 /// How long none is begun after one, in its own time: epochs may be much shorter than a sweep.
 const REST: u32 = 4;
 
-/// Of the thread. Jobs go first; yet not the least, since it holds their lock for some microseconds now and then.
+/// Of the thread. Jobs go first; yet not the least, since it holds their lock for some microseconds now and then. The first sweep
+/// does what its job would do otherwise.
 const NICENESS: i32 = 10;
 
 /// Parts that the memo is asked for at once: a question takes most of a millisecond, however little is asked.
@@ -30,10 +31,6 @@ const PARTS: usize = 4;
 /// New files that are asked for in vain, one after the other, before no more are: nobody read them yet, and they are read
 /// when they are wanted.
 const UNKNOWN_MAX: usize = 1024;
-
-/// Threads that sweep, to be waited for before a fork. Its lock is only tried: a child may inherit it locked.
-static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
-static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// See the module.
 pub(crate) struct Sweep {
@@ -88,16 +85,12 @@ impl Sweep {
 
     /// Goes on in a thread; false if there is none to be had.
     fn detach(self) -> bool {
-        let started = RUNNING.try_lock().and_then(|mut running| {
-            running.retain(|thread| !thread.is_finished());
-            let sweep = move || {
+        beside::run("prebake-sweep", move || {
+            if !self.new {
                 let _ = setpriority_process(Some(gettid()), NICENESS);
-                self.go_on();
-            };
-            let thread = Builder::new().name("prebake-sweep".to_owned()).spawn(sweep);
-            thread.map(|thread| running.push(thread)).ok()
-        });
-        started.is_some()
+            }
+            self.go_on();
+        })
     }
 
     /// Looks at the rest, at some files while the memo answers for those before: both take about as long.
@@ -118,7 +111,9 @@ impl Sweep {
                 (next, answers.unwrap_or_else(ask))
             });
             self.note(&inner, parts, answers);
-            if next.is_empty() || STOPPED.load(Ordering::Relaxed) {
+            // As far as the job's order goes through what was looked at.
+            prefault::go_on(&inner);
+            if next.is_empty() || beside::is_stopped() {
                 return self.end(&inner);
             }
             parts = next;
@@ -162,26 +157,14 @@ impl Sweep {
         self.new &= self.unknown < UNKNOWN_MAX;
     }
 
-    fn end(&self, inner: &Inner) {
+    fn end(&self, inner: &Arc<Inner>) {
         let now = inner.session.clock.elapsed();
-        let mut state = inner.state.lock();
-        state.sweeping = false;
-        state.rests_until = now + REST * now.saturating_sub(self.begun);
+        {
+            let mut state = inner.state.lock();
+            state.sweeping = false;
+            state.rests_until = now + REST * now.saturating_sub(self.begun);
+        }
+        // What is expected can be located now.
+        prefault::begin(inner);
     }
-}
-
-/// To be called before `fork`: sweeps stop, so that no child is born of a process with threads. The next epochs have others.
-pub fn before_fork() {
-    let Some(mut running) = RUNNING.try_lock() else {
-        return;
-    };
-    if running.is_empty() {
-        return;
-    }
-    STOPPED.store(true, Ordering::Relaxed);
-    for thread in running.drain(..) {
-        // One that panicked is over too.
-        let _ = thread.join();
-    }
-    STOPPED.store(false, Ordering::Relaxed);
 }

@@ -64,6 +64,11 @@ impl Readable {
         })
     }
 
+    /// Enters these bytes into the page tables, as far as they are mapped. False where the kernel cannot.
+    pub(crate) fn populate(&self, range: &Range<usize>) -> bool {
+        self.space.populate(range)
+    }
+
     /// Unmaps a block unless someone holds bytes of it. True if it is not mapped any more.
     pub(crate) fn unmap_if_idle(&self, block: usize) -> bool {
         let mut held = self.held.lock();

@@ -102,6 +102,11 @@ impl Region {
         })
     }
 
+    /// Enters these bytes into the page tables, as far as they are mapped. False where the kernel cannot.
+    pub(crate) fn populate(&self, range: &Range<usize>) -> bool {
+        self.space.populate(range)
+    }
+
     /// Unmaps a block unless someone holds bytes of it. True if it is not mapped any more.
     pub(crate) fn unmap_if_idle(&self, block: usize) -> bool {
         let Ok(range) = self.space.block(block) else {

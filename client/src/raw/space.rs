@@ -3,7 +3,8 @@
 use super::check_sealed;
 use crate::error::{Error, Result};
 use rustix::fs::SealFlags;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,6 +96,20 @@ impl Space {
         let at = self.at(range.start).cast::<c_void>();
         // SAFETY: the range lies in our reservation, and nobody uses it (the caller's promise).
         unsafe { mmap_anonymous(at, self.block_bytes, ProtFlags::empty(), flags) }.is_ok()
+    }
+
+    /// Enters the pages of these bytes into the page tables, as if they were read. What is not mapped stays so. False where the
+    /// kernel cannot (before Linux 5.14).
+    pub(super) fn populate(&self, range: &Range<usize>) -> bool {
+        let page_bytes = rustix::param::page_size();
+        let start = range.start - range.start % page_bytes;
+        let end = range.end.next_multiple_of(page_bytes).min(self.bytes);
+        if start >= end {
+            return true;
+        }
+        // SAFETY: the range lies in our own reservation. Pages are read and nothing is changed, whatever is mapped there meanwhile.
+        let done = unsafe { madvise(self.at(start).cast(), end - start, Advice::LinuxPopulateRead) };
+        !matches!(done, Err(Errno::INVAL))
     }
 
     /// Where a byte of the segment is.

@@ -1,0 +1,85 @@
+"""What a job reads next is entered into its page tables beside it: its own reads then fault no more."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import prebake
+import pytest
+from conftest import settle
+from prebake import _job
+
+COUNT = 64
+ELEMENT_BYTES = 1 << 20
+#: A fault enters up to 16 pages.
+FAULTS = COUNT * ELEMENT_BYTES // (16 * os.sysconf("SC_PAGESIZE"))
+WAIT_SECONDS_MAX = 30.0
+
+
+def element(path: str) -> Any:
+    return np.full(ELEMENT_BYTES, int(Path(path).read_text()), np.uint8)
+
+
+def threads() -> list[str]:
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            names.append((task / "comm").read_text().strip())
+        except OSError:
+            # It ended.
+            continue
+    return [name for name in names if name.startswith("prebake-")]
+
+
+def quiet() -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not threads()
+
+
+def faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+def read(batches: Any) -> tuple[list[int], int]:
+    """What the elements hold, and how many faults it takes to read all pages of them."""
+    before, values = faults(), []
+    for batch in batches:
+        values += [int(each[0]) for each in batch]
+        assert (batch[:, :: os.sysconf("SC_PAGESIZE")] == batch[:, :1]).all()
+    return values, faults() - before
+
+
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize("order", [None, [*range(0, COUNT, 2), *range(COUNT - 1, 0, -2)]])
+def test_a_first_pass_faults_only_until_the_job_is_overtaken(
+    connected: None, tmp_path: Path, writable: bool, order: list[int] | None
+) -> None:
+    files = [tmp_path / f"{i:02}.txt" for i in range(COUNT)]
+    for i, file in enumerate(files):
+        file.write_text(str(i))
+        settle(file)
+    wrapped = prebake.wrap(list(map(str, files)), [element])
+    assert len(list(wrapped.batches(size=4))) == COUNT // 4
+    del wrapped
+    gc.collect()
+    _job._current = None
+    wrapped = prebake.wrap(list(map(str, files)), [element])
+    batches = wrapped.batches(order, 4, writable=writable)
+    first = [int(each[0]) for each in next(batches)]
+    # The second begins what is done beside.
+    first += [int(each[0]) for each in next(batches)]
+    quiet()
+    values, taken = read(batches)
+    assert first + values == list(order or range(COUNT))
+    assert wrapped.stats()["computed"] == 0
+    # Where the kernel can: some are left for the objects of Python. Copies have memory of their own.
+    limit = FAULTS // 4 if order is None else 4 * FAULTS
+    assert taken < limit, (taken, FAULTS)

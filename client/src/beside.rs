@@ -1,0 +1,40 @@
+//! Threads beside a job's own, which save it time and may stop anywhere.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+/// To be waited for before a fork. Its lock is only tried: a child may inherit it locked.
+static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// False if there is no thread to be had.
+pub(crate) fn run(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let started = RUNNING.try_lock().and_then(|mut running| {
+        running.retain(|thread| !thread.is_finished());
+        let thread = Builder::new().name(name.to_owned()).spawn(work);
+        thread.map(|thread| running.push(thread)).ok()
+    });
+    started.is_some()
+}
+
+/// Whether those that run should end: each asks some times in a millisecond.
+pub(crate) fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
+/// To be called before `fork`: they end, so that no child is born of a process with threads. What they did is done later.
+pub fn before_fork() {
+    let Some(mut running) = RUNNING.try_lock() else {
+        return;
+    };
+    if running.is_empty() {
+        return;
+    }
+    STOPPED.store(true, Ordering::Relaxed);
+    for thread in running.drain(..) {
+        // One that panicked is over too.
+        let _ = thread.join();
+    }
+    STOPPED.store(false, Ordering::Relaxed);
+}

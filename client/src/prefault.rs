@@ -1,0 +1,103 @@
+//! Page tables of what a job reads next, filled in beside it.
+//!
+//! The kernel enters a shared page when it is first touched, a few neighbours with it: in a job's first pass over what is there
+//! that takes longer than the bytes. What is expected (see [`crate::Items::expect`]) is located, mapped and entered by a thread,
+//! from where the job is to the end of what it told. Nothing is copied and nothing is served by it.
+
+use crate::beside;
+use crate::blocks::Which;
+use crate::items::{Inner, State};
+use crate::location::Location;
+use std::sync::{Arc, Weak};
+
+/// Bytes mapped and entered in one go: a look at whether to stop comes after a millisecond or two.
+const PART_BYTES: usize = 16 << 20;
+
+/// Begins it, unless it is at it or nothing is left to be done.
+pub(crate) fn begin(inner: &Arc<Inner>) {
+    {
+        let mut state = inner.state.lock();
+        if state.prefaulting || state.sweeping || !state.warm || !state.is_fault_coming() {
+            return;
+        }
+        state.prefaulting = true;
+    }
+    let items = Arc::downgrade(inner);
+    if !beside::run("prebake-prefault", move || run(&items)) {
+        inner.state.lock().prefaulting = false;
+    }
+}
+
+fn run(items: &Weak<Inner>) {
+    while let Some(inner) = items.upgrade() {
+        if beside::is_stopped() || !inner.prefault() {
+            inner.state.lock().prefaulting = false;
+            return;
+        }
+    }
+}
+
+/// The same in a thread that looks at inputs, as far as they were looked at.
+pub(crate) fn go_on(inner: &Inner) {
+    while !beside::is_stopped() && inner.prefault() {}
+}
+
+impl Inner {
+    /// The next part; false if there is none, or it cannot be done.
+    fn prefault(&self) -> bool {
+        let (unknown, access) = {
+            let mut state = self.state.lock();
+            (state.unknown_next(), state.access)
+        };
+        if !unknown.is_empty() && !self.locate_all(&unknown).unwrap_or(false) {
+            return false;
+        }
+        let runs = self.state.lock().faults_next();
+        // What is on SSD is read when it is its turn.
+        let mapped = self.session.map(access, runs.iter(), Which::Resident);
+        !runs.is_empty() && mapped.is_ok() && runs.iter().all(|run| self.session.populate(access, run))
+    }
+}
+
+impl State {
+    /// Passes over what was touched; whether anything is left.
+    fn is_fault_coming(&mut self) -> bool {
+        let touched = |i: &usize| self.found[*i].as_ref().is_some_and(|found| found.touched);
+        while self.expected.next_fault().is_some_and(|i| touched(&i)) {
+            self.expected.pass_fault();
+        }
+        self.expected.next_fault().is_some()
+    }
+
+    /// Items from there on of which it is not known where they lie, if the first is one.
+    fn unknown_next(&mut self) -> Vec<usize> {
+        match self.is_fault_coming() {
+            true => {
+                let order = self.expected.faults();
+                let unknown = order.iter().copied().take_while(|i| self.found[*i].is_none());
+                unknown.collect()
+            }
+            false => Vec::new(),
+        }
+    }
+
+    /// Where those lie that come next and were not touched, which they are from now on; neighbours as one.
+    fn faults_next(&mut self) -> Vec<Location> {
+        let (mut runs, mut bytes) = (Vec::<Location>::new(), 0);
+        while bytes < PART_BYTES
+            && let Some(i) = self.expected.next_fault()
+            && let Some(found) = &mut self.found[i]
+        {
+            self.expected.pass_fault();
+            if std::mem::replace(&mut found.touched, true) || found.location.bytes.is_empty() {
+                continue;
+            }
+            bytes += found.location.bytes.len();
+            match runs.last_mut() {
+                Some(last) if last.touches(&found.location) => last.bytes.end = found.location.bytes.end,
+                _ => runs.push(found.location.clone()),
+            }
+        }
+        runs
+    }
+}
