@@ -460,7 +460,7 @@ impl Inner {
     }
 
     /// The same for several.
-    fn all_current(&self, state: &mut State, items: &[usize], validated: bool) -> bool {
+    pub(crate) fn all_current(&self, state: &mut State, items: &[usize], validated: bool) -> bool {
         if items
             .iter()
             .any(|i| state.found.get(*i).is_none_or(Option::is_none))
@@ -509,7 +509,7 @@ impl Inner {
     }
 
     /// Counts these, and reports if it is time to.
-    fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
+    pub(crate) fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
         for &i in indices {
             self.count(&mut state, i);
             state.expected.read(i);

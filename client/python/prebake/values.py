@@ -58,6 +58,14 @@ def decode_batch(view: Any, layout: str, count: int) -> Any:
     return sys.modules["numpy"].ndarray((count, *shape), dtype, view)
 
 
+def array_layout(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+    """Type and shape of elements of this layout, if they are lone C-ordered arrays."""
+    node = json.loads(layout)
+    if node.keys() != {"kind", "dtype", "shape"} or node["kind"] != "ndarray":
+        return None
+    return dtypes.dtype_of(node["dtype"]), tuple(node["shape"])
+
+
 def decode_tensors(view: Any, layout: str, count: int) -> Any:
     """Elements side by side as the one tensor that torch's `default_collate` makes of them; None if they are
     neither lone C-ordered arrays nor lone contiguous tensors, or of a type that torch has not."""

@@ -1,11 +1,13 @@
 //! Items as Python sees them.
 
 use crate::error::raise;
+use crate::forms::Forms;
+use crate::raw::arrays::array;
 use crate::raw::buffer::{Parts, View};
 use prebake_client::{Code, Error, Made};
 use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyRange, PyRangeMethods};
+use pyo3::types::{PyDict, PyList, PyRange, PyRangeMethods};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -46,11 +48,11 @@ impl<'py> FromPyObject<'_, 'py> for Indices {
 
 /// Items that a job reads, each the input of one element.
 #[pyclass(module = "prebake._native", frozen)]
-pub(crate) struct Items(prebake_client::Items);
+pub(crate) struct Items(prebake_client::Items, Forms);
 
 impl Items {
     pub(crate) fn new(items: prebake_client::Items) -> Items {
-        Items(items)
+        Items(items, Forms::default())
     }
 }
 
@@ -137,6 +139,47 @@ impl Items {
             .detach(|| self.0.batch(&indices.0, validated, writable))
             .map_err(raise)?;
         Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
+    }
+
+    /// The elements of `indices`, each as an array that may be written to; None if one is unreachable or is none. `plain` tells a layout's type and
+    /// shape, or None if it is not that of a lone C-ordered array; it is asked once for each layout.
+    fn arrays<'py>(
+        &self,
+        py: Python<'py>,
+        indices: Indices,
+        validated: bool,
+        plain: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Indices(indices) = indices;
+        let Some(layouts) = py.detach(|| self.0.layouts(&indices)) else {
+            return Ok(None);
+        };
+        let ask = |number| plain.call1((self.0.layout(number).as_deref().unwrap_or_default(),));
+        let Some(forms) = self.1.of(&layouts, ask)? else {
+            return Ok(None);
+        };
+        let found = py
+            .detach(|| self.0.elements(&indices, validated))
+            .map_err(raise)?;
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let views = found.views.into_iter();
+        let views = views.map(|view| Bound::new(py, View::new(view)));
+        let views: Vec<_> = views.collect::<PyResult<_>>()?;
+        let mut arrays = Vec::with_capacity(forms.len());
+        for ((place, layout), form) in found.places.into_iter().zip(layouts).zip(forms) {
+            // It may have been made anew since its layout was looked at.
+            let made = match views.get(place.view).filter(|_| place.layout == layout) {
+                Some(view) => array(view, place.bytes, &form)?,
+                None => None,
+            };
+            match made {
+                Some(made) => arrays.push(made),
+                None => return Ok(None),
+            }
+        }
+        PyList::new(py, arrays).map(Some)
     }
 
     /// Says in which order items will be read from now on, as far as that is known.
