@@ -92,6 +92,8 @@ pub struct Batch {
     pub bytes: View,
     /// Layout of each.
     pub layout: Arc<str>,
+    /// Its number (see [`Items::layout`]).
+    pub number: usize,
     /// How many.
     pub count: usize,
 }
@@ -181,9 +183,10 @@ impl Items {
         let inner = &*self.0;
         inner.enter()?;
         let mut state = inner.state.lock();
-        let Some((runs, layout)) = inner.runs(&mut state, indices, validated)? else {
+        let Some((runs, number)) = inner.runs(&mut state, indices, validated)? else {
             return Ok(None);
         };
+        let layout = Arc::clone(&state.layouts[number]);
         state.access = match writable && runs.len() == 1 {
             true => Access::Private,
             false => Access::Reading,
@@ -203,6 +206,7 @@ impl Items {
         Ok(Some(Batch {
             bytes,
             layout,
+            number,
             count: indices.len(),
         }))
     }
@@ -231,9 +235,10 @@ impl Items {
         let inner = &*self.0;
         inner.enter()?;
         let mut state = inner.state.lock();
-        let Some((runs, layout)) = inner.runs(&mut state, indices, validated)? else {
+        let Some((runs, number)) = inner.runs(&mut state, indices, validated)? else {
             return Ok(None);
         };
+        let layout = Arc::clone(&state.layouts[number]);
         if runs.iter().any(|run| inner.session.is_on_ssd(run)) {
             return Ok(None);
         }
@@ -470,7 +475,7 @@ impl Inner {
     }
 
     /// The same for several.
-    fn all_current(&self, state: &mut State, items: &[usize], validated: bool) -> bool {
+    pub(crate) fn all_current(&self, state: &mut State, items: &[usize], validated: bool) -> bool {
         if items
             .iter()
             .any(|i| state.found.get(*i).is_none_or(Option::is_none))
@@ -492,7 +497,7 @@ impl Inner {
         state: &mut State,
         indices: &[usize],
         validated: bool,
-    ) -> Result<Option<(Vec<Location>, Arc<str>)>> {
+    ) -> Result<Option<(Vec<Location>, usize)>> {
         if !self.all_current(state, indices, validated) {
             return Ok(None);
         }
@@ -515,11 +520,11 @@ impl Inner {
                 _ => runs.push(found.location.clone()),
             }
         }
-        Ok(layout.map(|layout| (runs, Arc::clone(&state.layouts[layout]))))
+        Ok(layout.map(|layout| (runs, layout)))
     }
 
     /// Counts these, and reports if it is time to.
-    fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
+    pub(crate) fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
         for &i in indices {
             self.count(&mut state, i);
             state.expected.read(i);

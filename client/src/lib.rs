@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | connect, or start a daemon first | [`Job`], `session`, `autostart` |
 //! | name the graph's entries | [`Collection`] |
-//! | is it known, unchanged and mapped? then no call is made | [`Items::get`], [`Items::batch`] |
+//! | is it known, unchanged and mapped? then no call is made | [`Items::get`], [`Items::batch`], [`Items::elements`] |
 //! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `memo`, `walk`, `folder_watch`, `file_system`, `sweep` |
 //! | where it lies, or who computes it | [`Items::acquire`] |
 //! | hand over what was computed | [`Items::put`], `staging` |
@@ -33,6 +33,7 @@ mod collection;
 mod content;
 mod control;
 mod data;
+mod elements;
 mod error;
 mod expected;
 mod file_system;
@@ -63,6 +64,7 @@ pub use beside::before_fork;
 pub use clock::{Clock, SystemClock};
 pub use collection::Collection;
 pub use control::Control;
+pub use elements::{Elements, Place};
 pub use error::{Code, Error, Result};
 pub use folder::Folder;
 pub use items::{Batch, Items};

@@ -58,6 +58,12 @@ class Items:
     def batch(
         self, indices: Sequence[int], validated: bool = False, writable: bool = True
     ) -> tuple[View, str, int] | None: ...
+    def arrays(
+        self,
+        indices: Sequence[int],
+        validated: bool,
+        plain: Callable[[str], tuple[Any, tuple[int, ...]] | None],
+    ) -> list[Any] | None: ...
     def expect(self, order: Sequence[int]) -> None: ...
     def spans(
         self, indices: Sequence[int], validated: bool = False

@@ -34,6 +34,11 @@ class AtOnce(NamedTuple):
 
     def values(self, indices: Sequence[int], validated: bool = False) -> list[Any] | None:
         """One by one. Inputs are looked at now, unless they were."""
+        arrays: list[Any] | None = _unless_refused(
+            lambda: self.items.arrays(indices, validated, values.array_form)
+        )
+        if arrays is not None:
+            return arrays
         if len(set(indices)) < len(indices):
             # Each is given a value of its own.
             return None

@@ -203,7 +203,7 @@ class Pipeline:
         if ready is None or not whole or not held.look.holds(steps) or not held.others_hold():
             return None
         try:
-            array = ready.items.array(order, start, end, writable, values.batch_of)
+            array = ready.items.array(order, start, end, writable, values.stacked_form)
         except _job.native().Error:
             array = None
         return ready.values(order[start:end], validated=True) if array is None else array

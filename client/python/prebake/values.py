@@ -51,18 +51,19 @@ def copied(value: Any) -> Any:
 def decode_batch(view: Any, layout: str, count: int) -> Any:
     """Elements side by side as one array; None if they are not lone C-ordered arrays, or if stacking them
     would change their type (NumPy makes byte orders native, for one)."""
-    made = batch_of(layout, count)
-    if made is None:
+    form = stacked_form(layout)
+    if form is None:
         return None
-    array, shape, dtype = made
-    return array(shape, dtype, view)
+    dtype, shape = form
+    return sys.modules["numpy"].ndarray((count, *shape), dtype, view)
 
 
-def batch_of(layout: str, count: int) -> tuple[Any, tuple[int, ...], Any] | None:
-    """What makes the array of so many elements, to be called with shape, type and their bytes; None as in
-    `decode_batch`."""
-    plain = _plain_array(layout)
-    return None if plain is None else (sys.modules["numpy"].ndarray, (count, *plain[1]), plain[0])
+def array_form(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+    """Type and shape of elements of this layout, if they are lone C-ordered arrays."""
+    node = json.loads(layout)
+    if node.keys() != {"kind", "dtype", "shape"} or node["kind"] != "ndarray":
+        return None
+    return dtypes.dtype_of(node["dtype"]), tuple(node["shape"])
 
 
 def decode_tensors(view: Any, layout: str, count: int) -> Any:
@@ -84,7 +85,7 @@ def decode_tensors(view: Any, layout: str, count: int) -> Any:
 @functools.lru_cache(maxsize=DECODERS_MAX)
 def has_tensors(layout: str) -> bool:
     """Whether `decode_tensors` makes one of elements of this layout."""
-    plain = _plain_array(layout)
+    plain = stacked_form(layout)
     if plain is None:
         return _plain_tensor(layout) is not None
     import torch
@@ -97,7 +98,8 @@ def has_tensors(layout: str) -> bool:
 
 
 @functools.lru_cache(maxsize=DECODERS_MAX)
-def _plain_array(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+def stacked_form(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+    """Type and shape of each element, if those of this layout make one array as they lie side by side."""
     node = json.loads(layout)
     if node["kind"] != "ndarray" or "axes" in node:
         return None

@@ -1,15 +1,16 @@
 //! Items as Python sees them.
 
 use crate::error::raise;
+use crate::forms::Forms;
+use crate::raw::arrays::array;
 use crate::raw::buffer::{Parts, View};
 use prebake_client::{Code, Error, Made};
 use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyRange, PyRangeMethods};
+use pyo3::types::{PyDict, PyList, PyRange, PyRangeMethods};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
 /// device, inode, size, mtime_ns, ctime_ns
 type Stat = (u64, u64, u64, i64, i64);
@@ -60,33 +61,33 @@ fn of_range(range: &Bound<'_, PyRange>, start: usize, end: usize) -> PyResult<In
 
 /// Items that a job reads, each the input of one element.
 #[pyclass(module = "prebake._native", frozen)]
-pub(crate) struct Items(prebake_client::Items, Mutex<Option<Shaped>>);
-
-/// What the last array was made of beside its bytes: most are made alike. The lock is never held while one of Python's is taken.
-struct Shaped {
-    layout: Arc<str>,
-    count: usize,
-    class: Py<PyAny>,
-    shape: Py<PyAny>,
-    dtype: Py<PyAny>,
+pub(crate) struct Items {
+    items: prebake_client::Items,
+    /// Of elements one by one, and of those that are stacked.
+    forms: Forms,
+    stacked: Forms,
 }
 
 impl Items {
     pub(crate) fn new(items: prebake_client::Items) -> Items {
-        Items(items, Mutex::new(None))
+        Items {
+            items,
+            forms: Forms::default(),
+            stacked: Forms::default(),
+        }
     }
 }
 
 #[pymethods]
 impl Items {
     fn __len__(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.0.len())
+        py.detach(|| self.items.len())
     }
 
     /// The element of item i and its layout, if it can be reached without a call.
     #[pyo3(signature = (i, validated = false))]
     fn get(&self, py: Python<'_>, i: usize, validated: bool) -> PyResult<Option<(View, String)>> {
-        let found = py.detach(|| self.0.get(i, validated)).map_err(raise)?;
+        let found = py.detach(|| self.items.get(i, validated)).map_err(raise)?;
         Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
     }
 
@@ -103,7 +104,7 @@ impl Items {
         let leases = leases.unwrap_or(wanted.len() + ahead.len());
         let mut signal = None;
         let acquired = py.detach(|| {
-            self.0.acquire(&wanted, &ahead, leases, &mut || {
+            self.items.acquire(&wanted, &ahead, leases, &mut || {
                 signal = Python::attach(|py| py.check_signals()).err();
                 signal.is_some()
             })
@@ -134,17 +135,18 @@ impl Items {
             io_ns,
             read_back,
         };
-        py.detach(|| self.0.put(i, layout, &slices, made)).map_err(raise)
+        py.detach(|| self.items.put(i, layout, &slices, made))
+            .map_err(raise)
     }
 
     /// Makes everything put so far available to other jobs.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.commit()).map_err(raise)
+        py.detach(|| self.items.commit()).map_err(raise)
     }
 
     /// Gives leases back uncomputed.
     fn release(&self, py: Python<'_>, items: Vec<usize>) -> PyResult<()> {
-        py.detach(|| self.0.release(&items)).map_err(raise)
+        py.detach(|| self.items.release(&items)).map_err(raise)
     }
 
     /// The elements of `indices` as one buffer, their layout and number; None if one is unreachable.
@@ -157,13 +159,14 @@ impl Items {
         writable: bool,
     ) -> PyResult<Option<(View, String, usize)>> {
         let batch = py
-            .detach(|| self.0.batch(&indices.0, validated, writable))
+            .detach(|| self.items.batch(&indices.0, validated, writable))
             .map_err(raise)?;
         Ok(batch.map(|b| (View::of(b.bytes, writable), b.layout.to_string(), b.count)))
     }
 
-    /// The elements of an order from `start` to `end` as one array, of inputs as they were last looked at. `shaped` says of a layout and a number what is called, with
-    /// which shape and type before the buffer; None if no array is made of these.
+    /// The elements of an order from `start` to `end` as one array, of inputs as they were last looked at; None if one is
+    /// unreachable, or they cannot be stacked. `plain` tells a layout's type and shape, or None if it is not that of a lone
+    /// C-ordered array that is the same when it is stacked; it is asked once for each layout.
     fn array<'py>(
         &self,
         py: Python<'py>,
@@ -171,49 +174,70 @@ impl Items {
         start: usize,
         end: usize,
         writable: bool,
-        shaped: &Bound<'py, PyAny>,
+        plain: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let indices = Indices::part(order, start, end)?;
         let batch = py
-            .detach(|| self.0.batch(&indices.0, true, writable))
+            .detach(|| self.items.batch(&indices.0, true, writable))
             .map_err(raise)?;
         let Some(batch) = batch else {
             return Ok(None);
         };
-        let view = View::of(batch.bytes, writable);
-        let known = self.1.lock().ok().and_then(|last| {
-            let last = last.as_ref()?;
-            let same = Arc::ptr_eq(&last.layout, &batch.layout) && last.count == batch.count;
-            same.then(|| [&last.class, &last.shape, &last.dtype].map(|each| each.clone_ref(py)))
-        });
-        let [class, shape, dtype] = match known {
-            Some(known) => known,
-            None => {
-                let told = shaped.call1((&*batch.layout, batch.count))?;
-                let Some((class, shape, dtype)) =
-                    told.extract::<Option<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>>()?
-                else {
-                    return Ok(None);
-                };
-                let last = Shaped {
-                    layout: batch.layout,
-                    count: batch.count,
-                    class: class.clone_ref(py),
-                    shape: shape.clone_ref(py),
-                    dtype: dtype.clone_ref(py),
-                };
-                let before = self.1.lock().ok().and_then(|mut place| place.replace(last));
-                // Outside of the lock: what it held may run code of Python's when it goes.
-                drop(before);
-                [class, shape, dtype]
-            }
+        let form = self
+            .stacked
+            .of(&[batch.number], |_| plain.call1((&*batch.layout,)))?;
+        let Some(form) = form.and_then(|mut forms| forms.pop()) else {
+            return Ok(None);
         };
-        class.bind(py).call1((shape, dtype, view)).map(Some)
+        let bytes = 0..batch.bytes.len();
+        let view = Bound::new(py, View::of(batch.bytes, writable))?;
+        array(&view, bytes, &form, Some(batch.count))
+    }
+
+    /// The elements of `indices`, each as an array that may be written to; None if one is unreachable or is none. `plain` tells a layout's type
+    /// and shape, or None if it is not that of a lone C-ordered array; it is asked once for each layout.
+    fn arrays<'py>(
+        &self,
+        py: Python<'py>,
+        indices: Indices,
+        validated: bool,
+        plain: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let Indices(indices) = indices;
+        let Some(layouts) = py.detach(|| self.items.layouts(&indices)) else {
+            return Ok(None);
+        };
+        let ask = |number| plain.call1((self.items.layout(number).as_deref().unwrap_or_default(),));
+        let Some(forms) = self.forms.of(&layouts, ask)? else {
+            return Ok(None);
+        };
+        let found = py
+            .detach(|| self.items.elements(&indices, validated))
+            .map_err(raise)?;
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let views = found.views.into_iter();
+        let views = views.map(|view| Bound::new(py, View::new(view)));
+        let views: Vec<_> = views.collect::<PyResult<_>>()?;
+        let mut arrays = Vec::with_capacity(forms.len());
+        for ((place, layout), form) in found.places.into_iter().zip(layouts).zip(forms) {
+            // It may have been made anew since its layout was looked at.
+            let made = match views.get(place.view).filter(|_| place.layout == layout) {
+                Some(view) => array(view, place.bytes, &form, None)?,
+                None => None,
+            };
+            match made {
+                Some(made) => arrays.push(made),
+                None => return Ok(None),
+            }
+        }
+        PyList::new(py, arrays).map(Some)
     }
 
     /// Says in which order items will be read from now on, as far as that is known.
     fn expect(&self, py: Python<'_>, order: Indices) {
-        py.detach(|| self.0.expect(order.0));
+        py.detach(|| self.items.expect(order.0));
     }
 
     /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.
@@ -224,7 +248,9 @@ impl Items {
         indices: Vec<usize>,
         validated: bool,
     ) -> PyResult<Option<(Vec<Span>, String)>> {
-        let placed = py.detach(|| self.0.spans(&indices, validated)).map_err(raise)?;
+        let placed = py
+            .detach(|| self.items.spans(&indices, validated))
+            .map_err(raise)?;
         Ok(placed.map(|(spans, layout)| {
             let spans = spans.iter().map(|span| (span.0, span.1, span.2)).collect();
             (spans, layout.to_string())
@@ -234,36 +260,36 @@ impl Items {
     /// Those of the items of which it is not known where their elements lie.
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
     fn missing(&self, py: Python<'_>, indices: Vec<usize>) -> Vec<usize> {
-        py.detach(|| self.0.missing(&indices))
+        py.detach(|| self.items.missing(&indices))
     }
 
     /// Says which files item i reads, in a fixed order; until then, none.
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
     fn set_reads(&self, py: Python<'_>, i: usize, paths: Vec<PathBuf>) -> PyResult<()> {
-        py.detach(|| self.0.set_reads(i, &paths)).map_err(raise)
+        py.detach(|| self.items.set_reads(i, &paths)).map_err(raise)
     }
 
     /// Says what item i reads beside files, by a 32-byte digest of it.
     fn set_objects(&self, py: Python<'_>, i: usize, objects: &[u8]) -> PyResult<()> {
         let digest = Digest::try_from(objects);
         let digest = digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))?;
-        py.detach(|| self.0.set_objects(i, digest)).map_err(raise)
+        py.detach(|| self.items.set_objects(i, digest)).map_err(raise)
     }
 
     /// What `set_objects` said of item i last; None if it was not called.
     fn objects(&self, i: usize) -> Option<Cow<'static, [u8]>> {
-        self.0.objects(i).map(|digest| digest.0.to_vec().into())
+        self.items.objects(i).map(|digest| digest.0.to_vec().into())
     }
 
     /// (device, inode, size, mtime_ns, ctime_ns) of the files of item i when its fingerprint was taken; None if there is
     /// none, or if a file was written too recently to tell a later write from.
     fn stats_of(&self, i: usize) -> Option<Vec<Stat>> {
-        Some(self.0.stats_of(i)?.into_iter().map(tuple).collect())
+        Some(self.items.stats_of(i)?.into_iter().map(tuple).collect())
     }
 
     /// The input of item i under this thread's lease on it: fingerprint, and stats of its files.
     fn leased(&self, i: usize) -> Option<(Cow<'static, [u8]>, Vec<Stat>)> {
-        let (fingerprint, stats) = self.0.leased(i)?;
+        let (fingerprint, stats) = self.items.leased(i)?;
         Some((
             fingerprint.0.to_vec().into(),
             stats.into_iter().map(tuple).collect(),
@@ -272,17 +298,17 @@ impl Items {
 
     /// Begins an epoch: edits made before are seen.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.validate()).map_err(raise)
+        py.detach(|| self.items.validate()).map_err(raise)
     }
 
     /// How many items were looked at in this epoch, and how many ever.
     fn looked_at(&self, py: Python<'_>) -> (usize, usize) {
-        py.detach(|| self.0.looked_at())
+        py.detach(|| self.items.looked_at())
     }
 
     /// What item i is made from, looked at now: fingerprint, and stats of its files; None if that cannot be told.
     fn input(&self, py: Python<'_>, i: usize) -> PyResult<Option<Input>> {
-        let input = py.detach(|| self.0.input(i)).map_err(raise)?;
+        let input = py.detach(|| self.items.input(i)).map_err(raise)?;
         Ok(input.map(|(fingerprint, stats)| {
             let stats = stats.into_iter().map(tuple).collect();
             (fingerprint.0.to_vec().into(), stats)
@@ -291,23 +317,24 @@ impl Items {
 
     /// The element of item i and its layout, without counting it as served.
     fn stored(&self, py: Python<'_>, i: usize) -> PyResult<Option<(View, String)>> {
-        let found = py.detach(|| self.0.stored(i)).map_err(raise)?;
+        let found = py.detach(|| self.items.stored(i)).map_err(raise)?;
         Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
     }
 
     /// Counts a hit that was computed again and is the same.
     fn verified(&self, py: Python<'_>, cpu_ns: u64) {
-        py.detach(|| self.0.verified(cpu_ns));
+        py.detach(|| self.items.verified(cpu_ns));
     }
 
     /// Has the subgraph quarantined, because item i is not the same when computed again; what `plan` says of it from now on.
     fn mismatch(&self, py: Python<'_>, i: usize, reason: &str, cpu_ns: u64) -> PyResult<String> {
-        py.detach(|| self.0.mismatch(i, reason, cpu_ns)).map_err(raise)
+        py.detach(|| self.items.mismatch(i, reason, cpu_ns))
+            .map_err(raise)
     }
 
     /// What was counted in this process.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = py.detach(|| self.0.stats());
+        let stats = py.detach(|| self.items.stats());
         let dict = PyDict::new(py);
         dict.set_item("computed", stats.computed)?;
         dict.set_item("reused", stats.reused)?;

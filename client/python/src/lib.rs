@@ -5,6 +5,7 @@
 
 mod error;
 mod exit;
+mod forms;
 mod items;
 mod job;
 mod look;

@@ -1,7 +1,7 @@
 //! What a forked child must not keep or touch.
 
+use super::process;
 use rustix::fs::fstat;
-use rustix::process::{Pid, getpid};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -71,21 +71,21 @@ pub fn after_fork() {
 /// A value that is dropped only in the process that made it: its locks may be held for ever in a forked child, and its
 /// descriptors be closed there already.
 pub(crate) struct OfProcess<T> {
-    owner: Pid,
+    owner: i32,
     value: ManuallyDrop<T>,
 }
 
 impl<T> OfProcess<T> {
     pub(crate) fn new(value: T) -> OfProcess<T> {
         OfProcess {
-            owner: getpid(),
+            owner: process::current(),
             value: ManuallyDrop::new(value),
         }
     }
 
     /// Whether this is the process that made it.
     pub(crate) fn is_here(&self) -> bool {
-        getpid() == self.owner
+        process::current() == self.owner
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod inherited;
+mod process;
 pub(crate) mod ptrace;
 mod readable;
 mod region;

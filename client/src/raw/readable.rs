@@ -1,9 +1,9 @@
 //! One segment's blocks, mapped for reading alone.
 
+use super::process;
 use super::space::{Access, Space};
 use crate::error::Result;
 use parking_lot::Mutex;
-use rustix::process::{Pid, getpid};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Readable {
     space: Space,
     /// Whose lock this is: a forked child must not take it.
-    owner: Pid,
+    owner: i32,
     /// Of each block how many ranges of it are held; None if it is not mapped.
     held: Mutex<Vec<Option<usize>>>,
 }
@@ -23,7 +23,7 @@ impl Readable {
     pub(crate) fn reserve(block_bytes: usize, blocks: usize) -> Result<Readable> {
         Ok(Readable {
             space: Space::reserve(block_bytes, blocks)?,
-            owner: getpid(),
+            owner: process::current(),
             held: Mutex::default(),
         })
     }
@@ -111,7 +111,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         // In a forked child another thread of the parent may hold the lock for ever.
-        if getpid() == self.region.owner {
+        if process::current() == self.region.owner {
             let blocks = self.region.space.blocks(&self.range);
             for count in self.region.held.lock()[blocks].iter_mut().flatten() {
                 *count -= 1;

@@ -1,12 +1,12 @@
 //! One segment's blocks, mapped side by side in this process.
 
+use super::process;
 use super::space::{Access, Space};
 use super::watch::{PageSet, Watch};
 use crate::error::Result;
 use parking_lot::Mutex;
 use rustix::fs::SealFlags;
 use rustix::mm::{Advice, madvise};
-use rustix::process::{Pid, getpid};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ pub(crate) struct Region {
     space: Space,
     page_bytes: usize,
     /// Whose locks these are: a forked child must not take them.
-    owner: Pid,
+    owner: i32,
     /// Without it no range is ever handed out, so no page is ever written: callers get copies.
     watch: Option<Arc<Watch>>,
     state: Mutex<State>,
@@ -52,7 +52,7 @@ impl Region {
         Ok(Region {
             space: Space::reserve(block_bytes, blocks)?,
             page_bytes: rustix::param::page_size(),
-            owner: getpid(),
+            owner: process::current(),
             watch,
             state: Mutex::default(),
         })
@@ -260,7 +260,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         // In a forked child another thread of the parent may hold the lock for ever.
-        if getpid() == self.region.owner {
+        if process::current() == self.region.owner {
             self.region.state.lock().live.remove(&self.range.start);
         }
     }

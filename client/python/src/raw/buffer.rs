@@ -24,6 +24,18 @@ impl View {
     pub(crate) fn of(view: prebake_client::View, writable: bool) -> View {
         View { view, writable }
     }
+
+    /// The first byte, how many there are, and whether they may be written. They stay where they are for as long as this lives.
+    pub(super) fn memory(&mut self) -> (*mut u8, usize, bool) {
+        let length = self.view.len();
+        let start = match self.writable {
+            true => self.view.as_mut_slice().map(<[u8]>::as_mut_ptr),
+            false => None,
+        };
+        let writable = start.is_some();
+        let start = start.unwrap_or_else(|| self.view.as_slice().as_ptr().cast_mut());
+        (start, length, writable)
+    }
 }
 
 #[pymethods]
@@ -39,16 +51,10 @@ impl View {
         buffer: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let mut this = slf.try_borrow_mut()?;
-        let length = ffi::Py_ssize_t::try_from(this.view.len())?;
-        let start = match this.writable {
-            true => this.view.as_mut_slice().map(<[u8]>::as_mut_ptr),
-            false => None,
-        };
-        let readonly = c_int::from(start.is_none());
-        let start = start
-            .unwrap_or_else(|| this.view.as_slice().as_ptr().cast_mut())
-            .cast();
+        let (start, length, writable) = slf.try_borrow_mut()?.memory();
+        let readonly = c_int::from(!writable);
+        let length = ffi::Py_ssize_t::try_from(length)?;
+        let start = start.cast();
         // SAFETY: the bytes stay where they are for as long as the object lives, and the filled buffer holds a reference to
         // it. Python's arrays may alias each other; nothing in Rust looks at the bytes again. Those that are not to be written
         // are not written.

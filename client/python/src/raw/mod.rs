@@ -1,5 +1,6 @@
 //! Python's interfaces that are functions of C. All `unsafe` of this crate is in this module.
 
+pub(crate) mod arrays;
 pub(crate) mod audit;
 pub(crate) mod buffer;
 pub(crate) mod looks;
