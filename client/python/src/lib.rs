@@ -73,7 +73,7 @@ mod _native {
     #[pymodule_export]
     use super::items::Items;
     #[pymodule_export]
-    use super::job::{Collection, Job, connect};
+    use super::job::{Collection, Files, Job, connect, files};
     #[pymodule_export]
     use super::plain::{digest_plain, identical, texts_without};
     #[pymodule_export]
