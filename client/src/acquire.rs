@@ -45,7 +45,9 @@ pub struct Acquired {
 /// The state of one call of [`Items::acquire`].
 struct Search<'a> {
     wanted: Vec<usize>,
-    ahead: &'a [usize],
+    /// What the job will want later; empty until it is asked for.
+    ahead: Vec<usize>,
+    later: Option<&'a mut dyn FnMut() -> Result<Vec<usize>>>,
     /// How many unknown items of `ahead` are looked at; grows while there is nothing to do.
     window: usize,
     /// Nothing was asked before, and all of it may be there: the first batch does not wait for what comes after.
@@ -83,17 +85,29 @@ impl Items {
         leases_max: usize,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Acquired> {
+        self.acquire_later(wanted, &mut || Ok(ahead.to_vec()), leases_max, interrupted)
+    }
+
+    /// The same where what comes after is asked for when it is needed, at most once: a first batch is not kept waiting for it.
+    ///
+    /// # Errors
+    /// As above, and what `ahead` answers.
+    pub fn acquire_later(
+        &self,
+        wanted: &[usize],
+        ahead: &mut dyn FnMut() -> Result<Vec<usize>>,
+        leases_max: usize,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Acquired> {
         let inner = &*self.0;
         inner.session.check()?;
-        let count = self.len();
-        if let Some(i) = wanted.iter().chain(ahead).find(|i| **i >= count) {
-            return Err(Error::internal(format!("item {i} of {count}")));
-        }
+        inner.check_numbers(wanted)?;
         let mut seen = HashSet::new();
         let (first, window) = inner.state.lock().next_window();
         let mut search = Search {
             wanted: wanted.iter().copied().filter(|i| seen.insert(*i)).collect(),
-            ahead,
+            ahead: Vec::new(),
+            later: Some(ahead),
             window: window.max(leases_max),
             first,
             leases_max: leases_max.max(1),
@@ -117,6 +131,14 @@ impl Items {
 }
 
 impl Inner {
+    fn check_numbers(&self, items: &[usize]) -> Result<()> {
+        let count = self.count;
+        match items.iter().find(|i| **i >= count) {
+            Some(i) => Err(Error::internal(format!("item {i} of {count}"))),
+            None => Ok(()),
+        }
+    }
+
     fn search(&self, search: &mut Search<'_>, interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
         self.session.listen()?;
         search.begin(&mut self.state.lock(), self);
@@ -129,6 +151,9 @@ impl Inner {
             }
             if waiting && interrupted() {
                 return Err(Error::new(Code::Interrupted, "interrupted while waiting"));
+            }
+            if !search.first && search.is_wanting(&self.state.lock()) {
+                self.learn_later(search)?;
             }
             let Some(question) = self.question(search, &mut self.state.lock(), idle) else {
                 return Ok(());
@@ -161,7 +186,8 @@ impl Inner {
     pub(crate) fn locate_all(&self, items: &[usize]) -> Result<bool> {
         let mut search = Search {
             wanted: items[..items.len().min(WARM_WINDOW)].to_vec(),
-            ahead: &[],
+            ahead: Vec::new(),
+            later: None,
             window: 0,
             first: false,
             leases_max: 1,
@@ -179,6 +205,15 @@ impl Inner {
         let mut state = self.state.lock();
         search.learn(&question, located, &mut state)?;
         Ok(items.first().is_some_and(|i| state.found[*i].is_some()))
+    }
+
+    /// Asks what the job will want later, the first time.
+    fn learn_later(&self, search: &mut Search<'_>) -> Result<()> {
+        if let Some(later) = search.later.take() {
+            search.ahead = later()?;
+            self.check_numbers(&search.ahead)?;
+        }
+        Ok(())
     }
 
     /// Maps what is located. A wanted element whose blocks are gone has to be asked for anew.
@@ -215,8 +250,8 @@ impl Inner {
 
     /// None if nothing that is wanted is left to be asked for: then later items are not looked at for it either.
     fn question(&self, search: &Search<'_>, state: &mut State, idle: bool) -> Option<Question> {
-        let mut wanted = search.wanted.clone();
-        wanted.retain(|i| state.found[*i].is_none() && !search.done.bypass.contains_key(i));
+        let wanted = search.wanted.iter().copied();
+        let mut wanted: Vec<usize> = wanted.filter(|i| search.wants(*i, state)).collect();
         // One that another thread found missing meanwhile has none; the next call will say why.
         wanted.retain(|i| state.inputs.fingerprint(*i).is_some());
         if wanted.is_empty() {
@@ -279,6 +314,15 @@ impl Search<'_> {
                 self.bypass(i, &format!("R30 {error}"));
             }
         }
+    }
+
+    /// Whether a wanted item is neither located nor to be computed without storing.
+    fn wants(&self, i: usize, state: &State) -> bool {
+        state.found[i].is_none() && !self.done.bypass.contains_key(&i)
+    }
+
+    fn is_wanting(&self, state: &State) -> bool {
+        self.wanted.iter().any(|i| self.wants(*i, state))
     }
 
     fn bypass(&mut self, i: usize, why: &str) {

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::{Channel as Transport, Endpoint, Uri};
@@ -24,9 +24,16 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 /// calls, so nothing is lost by a `fork` between them. The connection is made once; a lost one stays lost, since the
 /// session behind it is gone too.
 pub(crate) struct Channel {
+    /// Until the first call.
+    stream: Mutex<Option<UnixStream>>,
+    driver: OnceLock<Driver>,
+    _inherited: ClosedInChild,
+}
+
+/// Made for the first call: a job whose elements are all there makes none before its first batch.
+struct Driver {
     runtime: Runtime,
     transport: Transport,
-    _inherited: ClosedInChild,
 }
 
 impl Channel {
@@ -35,7 +42,51 @@ impl Channel {
     pub(crate) fn open(folder: &Folder) -> Result<Channel> {
         let fd = socket::open(&folder.control_socket(), SocketType::STREAM)?;
         let inherited = ClosedInChild::register(fd.as_fd());
-        let stream = UnixStream::from(fd);
+        Ok(Channel {
+            stream: Mutex::new(Some(UnixStream::from(fd))),
+            driver: OnceLock::new(),
+            _inherited: inherited,
+        })
+    }
+
+    fn driver(&self) -> Result<&Driver> {
+        if let Some(driver) = self.driver.get() {
+            return Ok(driver);
+        }
+        let mut stream = self.stream.lock();
+        if let Some(driver) = self.driver.get() {
+            return Ok(driver);
+        }
+        let stream = stream.take().ok_or_else(|| Error::lost("it was lost before"))?;
+        let driver = Driver::new(stream)?;
+        Ok(self.driver.get_or_init(|| driver))
+    }
+
+    /// What the generated clients talk through.
+    ///
+    /// # Errors
+    /// `no-resources` if there are no descriptors for it.
+    pub(crate) fn transport(&self) -> Result<Transport> {
+        Ok(self.driver()?.transport.clone())
+    }
+
+    /// Waits for a call, at most `deadline`.
+    pub(crate) fn wait<T>(
+        &self,
+        deadline: Duration,
+        call: impl Future<Output = std::result::Result<Response<T>, Status>>,
+    ) -> Result<T> {
+        self.driver()?
+            .runtime
+            .block_on(async { tokio::time::timeout(deadline, call).await })
+            .map_err(|_| Error::lost("no answer in time"))?
+            .map(Response::into_inner)
+            .map_err(|status| error(&status))
+    }
+}
+
+impl Driver {
+    fn new(stream: UnixStream) -> Result<Driver> {
         stream.set_nonblocking(true).map_err(Error::internal)?;
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -53,29 +104,7 @@ impl Channel {
             let _context = runtime.enter();
             Endpoint::from_static("http://prebake").connect_with_connector_lazy(connector)
         };
-        Ok(Channel {
-            runtime,
-            transport,
-            _inherited: inherited,
-        })
-    }
-
-    /// What the generated clients talk through.
-    pub(crate) fn transport(&self) -> Transport {
-        self.transport.clone()
-    }
-
-    /// Waits for a call, at most `deadline`.
-    pub(crate) fn wait<T>(
-        &self,
-        deadline: Duration,
-        call: impl Future<Output = std::result::Result<Response<T>, Status>>,
-    ) -> Result<T> {
-        self.runtime
-            .block_on(async { tokio::time::timeout(deadline, call).await })
-            .map_err(|_| Error::lost("no answer in time"))?
-            .map(Response::into_inner)
-            .map_err(|status| error(&status))
+        Ok(Driver { runtime, transport })
     }
 }
 

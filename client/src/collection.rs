@@ -3,11 +3,10 @@
 use crate::error::{Error, Result};
 use crate::inputs::{Inputs, Own};
 use crate::items::Items;
+use crate::paths::Paths;
 use crate::session::Session;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{Graph, source};
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
@@ -86,19 +85,13 @@ impl Collection {
         &self.common
     }
 
-    /// Items that are files: item i is `paths[i]`, named by its path below `root`, by default the folder that they have in
-    /// common. Nothing is read yet.
+    /// Items that are files: item i is file i of `paths`, named by its path below `root`, by default the folder that they
+    /// have in common. Nothing is read yet.
     ///
     /// # Errors
-    /// `internal` if a relative path cannot be resolved.
-    pub fn files(&self, root: Option<&Path>, paths: Vec<PathBuf>) -> Result<Items> {
-        let mut paths = paths;
-        // An empty one leads nowhere, which is that item's misfortune alone.
-        let relative = |path: &&mut PathBuf| !path.is_absolute() && !path.as_os_str().is_empty();
-        for path in paths.iter_mut().filter(relative) {
-            *path = resolve(path)?;
-        }
-        let root = root.map_or_else(|| Ok(common_folder(&paths)), resolve)?;
+    /// `internal` if a relative root cannot be resolved.
+    pub fn files(&self, root: Option<&Path>, paths: Arc<Paths>) -> Result<Items> {
+        let root = root.map_or_else(|| Ok(paths.folder()), resolve)?;
         let inputs = Inputs::files(root, paths, self.path_ignored);
         Ok(self.items(inputs))
     }
@@ -140,38 +133,7 @@ impl Collection {
     }
 }
 
-/// The deepest folder that all of these absolute paths are below, by their names.
-fn common_folder(paths: &[PathBuf]) -> PathBuf {
-    let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
-    let mut common = paths.first().map(bytes).unwrap_or_default();
-    for path in paths {
-        let path = path.as_os_str().as_bytes();
-        if !path.starts_with(&common) {
-            let same = common.iter().zip(path).take_while(|(a, b)| a == b).count();
-            common.truncate(same);
-        }
-    }
-    let slash = common.iter().rposition(|byte| *byte == b'/');
-    common.truncate(slash.unwrap_or_default().max(1));
-    PathBuf::from(OsString::from_vec(common))
-}
-
 /// The job may change its working directory later.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     absolute(path).map_err(|e| Error::internal(format!("cannot resolve {}: {e}", path.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_have_the_deepest_folder_in_common() {
-        let common = |paths: &[&str]| common_folder(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(common(&["/a/b/1", "/a/b/2"]), Path::new("/a/b"));
-        assert_eq!(common(&["/a/b/1"]), Path::new("/a/b"));
-        assert_eq!(common(&["/a/b/1", "/a/bc/1"]), Path::new("/a"));
-        assert_eq!(common(&["/a/b/12", "/a/b/123"]), Path::new("/a/b"));
-        assert_eq!(common(&["/a/b/1", "/c"]), Path::new("/"));
-    }
 }

@@ -28,7 +28,7 @@ impl Control {
     /// # Errors
     /// `daemon-lost`.
     pub fn status(&self) -> Result<StatusResponse> {
-        let mut client = ControlClient::new(self.0.transport());
+        let mut client = ControlClient::new(self.0.transport()?);
         self.0.wait(DEADLINE, client.status(StatusRequest {}))
     }
 
@@ -38,7 +38,7 @@ impl Control {
     /// # Errors
     /// `daemon-lost`.
     pub fn explain(&self, target: String) -> Result<ExplainResponse> {
-        let mut client = ControlClient::new(self.0.transport());
+        let mut client = ControlClient::new(self.0.transport()?);
         self.0.wait(DEADLINE, client.explain(ExplainRequest { target }))
     }
 
@@ -47,7 +47,7 @@ impl Control {
     /// # Errors
     /// `daemon-lost`.
     pub fn diagnose(&self) -> Result<DiagnoseResponse> {
-        let mut client = ControlClient::new(self.0.transport());
+        let mut client = ControlClient::new(self.0.transport()?);
         self.0.wait(DEADLINE, client.diagnose(DiagnoseRequest {}))
     }
 
@@ -56,7 +56,7 @@ impl Control {
     /// # Errors
     /// `invalid` if these are no digits of a digest, `daemon-lost`.
     pub fn clear(&self, digest: String) -> Result<ClearResponse> {
-        let mut client = ControlClient::new(self.0.transport());
+        let mut client = ControlClient::new(self.0.transport()?);
         self.0.wait(DISK_DEADLINE, client.clear(ClearRequest { digest }))
     }
 
@@ -65,7 +65,7 @@ impl Control {
     /// # Errors
     /// `daemon-lost`.
     pub fn gc(&self, ssd_bytes_max: u64) -> Result<GcResponse> {
-        let mut client = ControlClient::new(self.0.transport());
+        let mut client = ControlClient::new(self.0.transport()?);
         let request = GcRequest { ssd_bytes_max };
         self.0.wait(DISK_DEADLINE, client.gc(request))
     }
@@ -75,7 +75,7 @@ impl Control {
     /// # Errors
     /// `daemon-lost`.
     pub fn sync(&self) -> Result<SyncResponse> {
-        let mut client = ControlClient::new(self.0.transport());
+        let mut client = ControlClient::new(self.0.transport()?);
         self.0.wait(DISK_DEADLINE, client.sync(SyncRequest {}))
     }
 }

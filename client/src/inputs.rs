@@ -8,6 +8,7 @@ mod records;
 use crate::clock::Clock;
 use crate::content::Memo;
 use crate::error::Result;
+use crate::paths::Paths;
 use call::Call;
 use files::Files;
 pub(crate) use part::Part;
@@ -40,12 +41,12 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
-    pub(crate) fn files(root: PathBuf, paths: Vec<PathBuf>, path_ignored: bool) -> Inputs {
+    pub(crate) fn files(root: PathBuf, paths: Arc<Paths>, path_ignored: bool) -> Inputs {
         Inputs::Files(Files::new(root, paths, path_ignored))
     }
 
     pub(crate) fn records(root: PathBuf, own: Own, path_ignored: bool, unread: bool) -> Inputs {
-        let files = Files::new(root, Vec::new(), path_ignored);
+        let files = Files::new(root, Arc::default(), path_ignored);
         Inputs::Records(Records::new(files, own, unread))
     }
 
@@ -70,7 +71,7 @@ impl Inputs {
     /// What a person calls item `i`.
     pub(crate) fn name(&self, i: usize) -> Cow<'_, str> {
         match self {
-            Inputs::Files(files) => String::from_utf8_lossy(files.name(i)),
+            Inputs::Files(files) => Cow::Owned(files.text(i)),
             Inputs::Call(call) => Cow::Borrowed(&call.name),
             Inputs::Records(records) => records.name(i),
         }

@@ -9,6 +9,7 @@ use crate::location::{Location, Span};
 use crate::prefault;
 use crate::report::{self, Outcome, Stats, Tally};
 use crate::session::Session;
+use crate::sparse::Sparse;
 use crate::staging::Staged;
 use crate::sweep::Sweep;
 use crate::view::View;
@@ -37,7 +38,7 @@ pub(crate) struct Inner {
 
 pub(crate) struct State {
     pub(crate) inputs: Inputs,
-    pub(crate) found: Vec<Option<Found>>,
+    pub(crate) found: Sparse<Found>,
     pub(crate) layouts: Vec<Arc<str>>,
     /// At most one for each thread that computes an item.
     pub(crate) leases: HashMap<usize, Vec<Lease>>,
@@ -106,7 +107,7 @@ impl Items {
         inputs: Inputs,
         warm: bool,
     ) -> Items {
-        let found = std::iter::repeat_with(|| None).take(inputs.len()).collect();
+        let found = Sparse::new(inputs.len());
         let inner = Arc::new(Inner {
             session,
             collection,
@@ -538,7 +539,7 @@ impl Inner {
     }
 
     fn count(&self, state: &mut State, i: usize) {
-        if let Some(found) = state.found.get_mut(i).and_then(Option::as_mut) {
+        if let Some(found) = state.found.filled_mut(i) {
             let block = self.session.block_of(&found.location);
             state.tally.served(block, &found.location, found.outcome);
             found.outcome = Outcome::Hit;

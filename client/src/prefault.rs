@@ -86,7 +86,7 @@ impl State {
         let (mut runs, mut bytes) = (Vec::<Location>::new(), 0);
         while bytes < PART_BYTES
             && let Some(i) = self.expected.next_fault()
-            && let Some(found) = &mut self.found[i]
+            && let Some(found) = self.found.filled_mut(i)
         {
             self.expected.pass_fault();
             if std::mem::replace(&mut found.touched, true) || found.location.bytes.is_empty() {

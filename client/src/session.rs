@@ -117,8 +117,10 @@ impl Session {
         F: Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
     {
         let channel = &self.sockets.channel;
-        let client = CacheClient::new(channel.transport()).max_decoding_message_size(ANSWER_BYTES_MAX);
-        self.unless_lost(|| channel.wait(deadline, call(client)))
+        self.unless_lost(|| {
+            let client = CacheClient::new(channel.transport()?).max_decoding_message_size(ANSWER_BYTES_MAX);
+            channel.wait(deadline, call(client))
+        })
     }
 
     /// Whether a call found the daemon gone.

@@ -354,3 +354,31 @@ fn ask(data: &Mutex<DataSocket>, request: ReadAhead) -> Result<(ReadDone, Vec<Ow
 
 // An element of a segment, and so every piece, ends within it.
 const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(CHUNK_BYTES));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location(bytes: Range<usize>) -> Location {
+        Location { segment: 1, bytes }
+    }
+
+    #[test]
+    fn what_was_declared_in_an_order_that_was_left_is_found_no_more() {
+        let mut state = State::default();
+        let declared = |part: Range<usize>, load| Declared {
+            part: location(part),
+            load,
+            at: 0,
+        };
+        state.declared.extend([declared(0..10, 0), declared(20..30, 1)]);
+        state.next = 2;
+        assert!(matches!(state.find(&location(0..10)), Found::Here));
+        state.begin_anew(std::iter::once(location(40..50)));
+        // Its slots are another's from now on.
+        for left in [0..10, 20..30, 15..30] {
+            assert!(matches!(state.find(&location(left)), Found::Nowhere));
+        }
+        assert_eq!((state.first, state.coming_bytes), (2, 10));
+    }
+}

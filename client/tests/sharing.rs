@@ -2,8 +2,9 @@
 
 mod support;
 
-use prebake_client::{Acquired, Code, Job, Made, Stats};
+use prebake_client::{Acquired, Code, Job, Made, Paths, Stats};
 use std::fs;
+use std::sync::Arc;
 use support::{Daemon, ELEMENT_BYTES, all, connect, data, ensure, fill, graph, options, patience};
 
 #[test]
@@ -58,7 +59,9 @@ fn a_first_batch_waits_for_looks_at_its_own_inputs_alone() {
     let second = data.items(&daemon.job("second"));
     second.validate().unwrap();
     let wanted: Vec<usize> = (10..20).collect();
-    assert!(ensure(&second, &data, &wanted).is_empty());
+    let mut later = || panic!("what comes later is asked for before the first batch");
+    let acquired = second.acquire_later(&wanted, &mut later, 8, &mut patience());
+    assert_eq!(acquired.unwrap(), Acquired::default());
     assert_eq!(second.looked_at(), (10, 10));
     assert!(second.batch(&wanted, true, true).unwrap().is_some());
     for _ in 0..1000 {
@@ -278,6 +281,7 @@ fn more_names_than_a_message_holds_are_asked_for_in_parts() {
     let paths: Vec<_> = (0..4200).map(|i| deep.join(format!("{i:0>250}"))).collect();
     paths.iter().for_each(|path| fs::write(path, "one").unwrap());
     let planned = daemon.job("job").plan(graph("1")).unwrap();
+    let paths = Arc::new(Paths::of(&paths).unwrap());
     let items = planned.files(Some(temp.path()), paths).unwrap();
     let mut wanted = all(&items);
     while !wanted.is_empty() {
@@ -449,7 +453,8 @@ fn a_random_graph_is_bypassed_and_a_wrong_one_refused() {
     });
     let collection = job.plan(random).unwrap();
     assert!(!collection.bypass().is_empty());
-    let items = collection.files(Some(data.0.path()), data.1.clone()).unwrap();
+    let paths = Arc::new(Paths::of(&data.1).unwrap());
+    let items = collection.files(Some(data.0.path()), paths).unwrap();
     let acquired = items.acquire(&[0], &[], 1, &mut patience()).unwrap();
     assert_eq!(acquired.bypass[&0], collection.bypass());
     let mut cycle = graph("1");

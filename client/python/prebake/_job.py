@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from prebake.errors import warn_once
@@ -86,9 +85,9 @@ def _connect() -> Connection | None:
     with _lock:
         if _current is not None:
             return _current
-        binary = Path(__file__).parent / "bin" / "prebaked"
-        if binary.exists():
-            os.environ.setdefault("PREBAKE_DAEMON", str(binary))
+        binary = os.path.join(os.path.dirname(__file__), "bin", "prebaked")
+        if "PREBAKE_DAEMON" not in os.environ and os.path.exists(binary):
+            os.environ["PREBAKE_DAEMON"] = binary
         try:
             _current = Connection(module.connect(None, _name(), _autostart))
         except module.Error as error:

@@ -112,9 +112,11 @@ class Dataset(Transparent):
         may not; then it costs nothing to know that the last reader did not.
         """
         order = self._order(range(len(self)) if order is None else order)
+        before = None
         if native() is not None:
             hidden("a data set")
-            self._untripped(self._begin_epoch)
+            before = tripwire.state()
+            self._untripped(self._begin_epoch, before=before)
         told = 0
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
@@ -128,7 +130,12 @@ class Dataset(Transparent):
             if type(batch) is list:
                 batch = _stacked(batch)
             if batch is None:
-                batch = self._untripped(lambda: self._batch(order, start, end, writable))  # noqa: B023
+                batch = self._untripped(
+                    lambda: self._batch(order, start, end, writable),  # noqa: B023
+                    before=before,
+                )
+            # Only of the first batch: nothing of the user's ran since the epoch began.
+            before = None
             yield batch
 
     def stats(self) -> dict[str, int]:
@@ -146,9 +153,17 @@ class Dataset(Transparent):
         self._pipeline.begin()
         self._pipeline.validate()
 
-    def _untripped(self, make: Callable[[], Result], plain: Callable[[], Result] | None = None) -> Result:
-        """What `make` makes, once the pipeline is cut as it has to be; if it fails, what `plain` does."""
-        before = tripwire.state()
+    def _untripped(
+        self,
+        make: Callable[[], Result],
+        plain: Callable[[], Result] | None = None,
+        before: tripwire.Token | None = None,
+    ) -> Result:
+        """What `make` makes, once the pipeline is cut as it has to be; if it fails, what `plain` does.
+
+        `before` is how the generators are now, if that is known.
+        """
+        before = tripwire.state() if before is None else before
         while True:
             try:
                 return make()

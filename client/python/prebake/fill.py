@@ -347,7 +347,7 @@ class Fill:
                 break
             leases = self._leases()
             try:
-                granted, bypass = items.acquire(missing, ahead(AHEAD_MAX), leases)
+                granted, bypass = items.acquire(missing, lambda: ahead(AHEAD_MAX), leases)
             except _job.native().Error as error:
                 _job.failed(error)
                 break

@@ -7,6 +7,7 @@ it, so that an editable install or a module that shadows a package counts as the
 
 from __future__ import annotations
 
+import collections
 import functools
 import importlib.util
 import os
@@ -44,7 +45,7 @@ def owner(module: str) -> Owner | None:
         return PYTHON if top in sys.stdlib_module_names or top in sys.builtin_module_names else None
     # Compared as texts: a job asks for some ten modules before its first batch, and comparing two paths takes
     # as long as all of these.
-    path = str(Path(file))
+    path = file if type(file) is str and file == os.path.normpath(file) else str(Path(file))
     for root in _site_roots():
         if path.startswith(f"{root}/"):
             return _distribution(root, path[len(root) + 1 :], top)
@@ -79,8 +80,8 @@ def _site_roots() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _roots_on(path: tuple[Any, ...]) -> tuple[str, ...]:
-    entries = map(Path, path)
-    roots = {str(entry) for entry in entries if entry.name in ("site-packages", "dist-packages")}
+    named = (entry for entry in path if str(entry).rstrip("/").endswith(("site-packages", "dist-packages")))
+    roots = {str(entry) for entry in map(Path, named) if entry.name in ("site-packages", "dist-packages")}
     return tuple(sorted(roots, key=lambda root: -root.count("/")))
 
 
@@ -98,6 +99,11 @@ class _Installed(NamedTuple):
     info: str
 
 
+#: What a distribution's name may have in the place of a dash. Compiled here, where a job expects to wait.
+_SEPARATORS = re.compile(r"[-_.]+")
+_REQUIRED = re.compile(r"[\w.-]*")
+
+
 @functools.cache
 def _installed(root: str) -> list[_Installed]:
     """What is installed in a folder: the names of metadata folders hold distribution and version."""
@@ -107,25 +113,56 @@ def _installed(root: str) -> list[_Installed]:
     except OSError:
         return []
     for name in names:
-        if not name.endswith((".dist-info", ".egg-info")):
+        stem, _, kind = name.rpartition(".")
+        if kind not in ("dist-info", "egg-info"):
             continue
-        parts = name.rpartition(".")[0].split("-")
+        parts = stem.split("-")
         if len(parts) > 1:
-            found.append(_Installed(Owner(canonical(parts[0]), parts[1]), os.path.join(root, name)))
+            found.append(_Installed(Owner(canonical(parts[0]), parts[1]), f"{root}/{name}"))
     return found
 
 
 def canonical(name: str) -> str:
     """A distribution's name as the packaging rules normalize it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return name.lower() if name.isalnum() else _SEPARATORS.sub("-", name).lower()
 
 
 @functools.lru_cache(maxsize=256)
 def _listing(info: str, name: str) -> bytes | None:
     try:
-        return Path(info, name).read_bytes()
+        with open(f"{info}/{name}", "rb", buffering=0) as file:
+            return file.read()
     except OSError:
         return None
+
+
+def _lists(info: str, relative: str) -> bool | None:
+    """Whether a distribution's record lists a file; None if it keeps none.
+
+    Looked through in pieces: whole, it takes fresh memory, which takes longer than reading it.
+    """
+    listed = b"\n" + relative.encode() + b","
+    _asked[info] += 1
+    if _asked[info] > KEPT_FROM:
+        record = _listing(info, "RECORD")
+        return None if record is None else listed in b"\n" + record[: len(listed)] or listed in record
+    try:
+        with open(f"{info}/RECORD", "rb", buffering=0) as file:
+            piece = b"\n"
+            while read := file.read(PIECE_BYTES):
+                piece = piece[-len(listed) :] + read
+                if listed in piece:
+                    return True
+            return False
+    except OSError:
+        return None
+
+
+#: How often each record was looked through.
+_asked: collections.Counter[str] = collections.Counter()
+#: From then on it is kept, whole.
+KEPT_FROM = 3
+PIECE_BYTES = 1 << 14
 
 
 #: Requirements that only build, download or show; nothing that an item is computed with.
@@ -168,22 +205,20 @@ def _requirements(info: str) -> tuple[str, ...]:
     names = []
     for line in head.splitlines():
         if line.startswith("Requires-Dist:") and "extra ==" not in line:
-            name = canonical(re.match(r"[\w.-]*", line.partition(":")[2].strip())[0])  # type: ignore[index]
+            name = canonical(_REQUIRED.match(line.partition(":")[2].strip())[0])  # type: ignore[index]
             if name and name not in BYSTANDERS and not name.startswith(("nvidia-", "types-")):
                 names.append(name)
     return tuple(names)
 
 
 def _distribution(root: str, relative: str, top: str) -> Owner | None:
-    listed = relative.encode() + b","
     # Most distributions are called like their module: looking there first spares reading all the others.
     likely = _by_name(root).get(canonical(top))
     for each in [*filter(None, [likely]), *(each for each in _installed(root) if each is not likely)]:
-        record = _listing(each.info, "RECORD")
-        if record is None:
-            # Some systems keep no record of files; the list of top-level names is the next best.
-            if top.encode() in (_listing(each.info, "top_level.txt") or b"").split():
-                return each.owner
-        elif record.startswith(listed) or b"\n" + listed in record:
+        listed = _lists(each.info, relative)
+        if listed:
+            return each.owner
+        # Some systems keep no record of files; the list of top-level names is the next best.
+        if listed is None and top.encode() in (_listing(each.info, "top_level.txt") or b"").split():
             return each.owner
     return None

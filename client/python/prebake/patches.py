@@ -34,10 +34,24 @@ GIVEN = (
 #: Classes of which it is kept what they held: a job's code names some hundred.
 LOOKED_MAX = 4096
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
+#: Types of what compiled classes hold, none of it the user's: a class has some hundred.
+_COMPILED = frozenset(
+    {
+        types.BuiltinFunctionType,
+        types.ClassMethodDescriptorType,
+        types.GetSetDescriptorType,
+        types.MemberDescriptorType,
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+        *_SCALARS,
+    }
+)
 
 
 def is_own(value: Any) -> bool:
     """Whether something is the user's own, wherever it stands."""
+    if type(value) in _COMPILED:
+        return False
     if isinstance(value, types.FunctionType):
         return _is_own_module(value.__globals__.get("__name__"))
     if isinstance(value, types.MethodType):

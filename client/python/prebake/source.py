@@ -105,16 +105,21 @@ class FileSource:
     common: list[str] = []  # noqa: RUF012
     knows = "item i is the content of file i"
 
-    def __init__(self, files: list[str], steps: list[Step], root: str | None, path_ignored: bool) -> None:
+    def __init__(
+        self, files: list[str], steps: list[Step], root: str | None, path_ignored: bool, taken: Any = None
+    ) -> None:
+        """`taken` are the same files as `remote.absolute` takes them, if they were taken."""
         self.files = files
         self.steps = steps
         self.count = len(files)
         self.root = root
         self.path_ignored = path_ignored
-        self._find_objects()
+        self._find_objects(taken)
 
-    def _find_objects(self) -> None:
-        self.objects = remote.objects(self.files)
+    def _find_objects(self, taken: Any = None) -> None:
+        #: As they are, for native items; None if they are not that simple.
+        self._taken = remote.absolute(self.files) if taken is None else taken
+        self.objects = {} if self._taken is not None else remote.objects(self.files)
         if self.objects:
             self.knows = "item i is object i by URL, etag, version and size, or the content of file i"
 
@@ -145,7 +150,11 @@ class FileSource:
     def open(self, collection: Any) -> Any:
         if self.objects:
             return facts.mixed(collection, self.root, self.files, self.objects)
-        return collection.files(self.root, self.files)
+        return collection.files(self.root, self._taken or self.files)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is native belongs to one process; in another it is taken from the list.
+        return {**self.__dict__, "_taken": None}
 
     def open_unread(self, collection: Any) -> Any:
         raise AssertionError("what files read is known")

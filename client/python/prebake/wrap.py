@@ -114,12 +114,14 @@ def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
     return how.of(DatasetSource(dataset, how.root, not how.path, how.inputs, steps or ()), dataset)
 
 
-def _of_files(files: Any, steps: list[Step], how: _How) -> Dataset:
-    listed = list(files)
-    plain = remote.are_files(listed)
-    if not plain and not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, listed))):
-        raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
-    return how.of(FileSource(listed if plain else paths(listed), steps, how.root, not how.path))
+def _of_files(given: Any, steps: list[Step], how: _How) -> Dataset:
+    listed = list(given)
+    taken = remote.absolute(listed)
+    if taken is None:
+        if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, listed))):
+            raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
+        listed = paths(listed)
+    return how.of(FileSource(listed, steps, how.root, not how.path, taken))
 
 
 def _as_it_is(dataset: Any, steps: Any) -> Any:

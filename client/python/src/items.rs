@@ -59,6 +59,14 @@ fn of_range(range: &Bound<'_, PyRange>, start: usize, end: usize) -> PyResult<In
     Ok(Indices(numbers.collect::<Result<_, _>>()?))
 }
 
+/// What a job will want later, as a list or as what answers with one.
+fn later(ahead: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    match ahead.is_callable() {
+        true => ahead.call0()?.extract(),
+        false => ahead.extract(),
+    }
+}
+
 /// Items that a job reads, each the input of one element.
 #[pyclass(module = "prebake._native", frozen)]
 pub(crate) struct Items {
@@ -92,25 +100,32 @@ impl Items {
     }
 
     /// Makes progress on `wanted`: items to compute under a lease, and items to compute without storing. At most `leases`
-    /// items are leased (by default as many as are named).
+    /// items are leased (by default as many as are wanted). `ahead` is a list, or is called for one when it is needed.
     #[pyo3(signature = (wanted, ahead, leases = None))]
     fn acquire(
         &self,
         py: Python<'_>,
         wanted: Vec<usize>,
-        ahead: Vec<usize>,
+        ahead: &Bound<'_, PyAny>,
         leases: Option<usize>,
     ) -> PyResult<(Vec<usize>, BTreeMap<usize, String>)> {
-        let leases = leases.unwrap_or(wanted.len() + ahead.len());
-        let mut signal = None;
+        let leases = leases.unwrap_or(wanted.len());
+        let ahead = ahead.clone().unbind();
+        let (mut raised, mut signal) = (None, None);
         let acquired = py.detach(|| {
-            self.items.acquire(&wanted, &ahead, leases, &mut || {
+            let mut later = || {
+                Python::attach(|py| later(ahead.bind(py))).map_err(|error| {
+                    raised = Some(error);
+                    Error::new(Code::Interrupted, "what comes later could not be told")
+                })
+            };
+            self.items.acquire_later(&wanted, &mut later, leases, &mut || {
                 signal = Python::attach(|py| py.check_signals()).err();
                 signal.is_some()
             })
         });
-        match (acquired, signal) {
-            (Err(e), Some(signal)) if e.code() == Code::Interrupted => Err(signal),
+        match (acquired, raised.or(signal)) {
+            (Err(e), Some(raised)) if e.code() == Code::Interrupted => Err(raised),
             (acquired, _) => acquired.map(|a| (a.compute, a.bypass)).map_err(raise),
         }
     }

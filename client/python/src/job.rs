@@ -4,12 +4,14 @@ use crate::error::raise;
 use crate::exit::report_at_exit;
 use crate::items::{Items, Span};
 use crate::raw::buffer::View;
-use prebake_client::{Code, Error, Options};
+use crate::raw::texts;
+use prebake_client::{Code, Error, Options, Paths};
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::Graph;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Connects to the daemon of a folder (by default the user's), and starts one before if there is none and `autostart`.
 #[pyfunction]
@@ -136,8 +138,11 @@ impl Collection {
 
     /// Items that are files: item i is `paths[i]`, named by its path below `root`, by default the folder that they have in
     /// common.
-    fn files(&self, py: Python<'_>, root: Option<PathBuf>, paths: &Bound<'_, PyList>) -> PyResult<Items> {
-        let paths = paths.iter().map(|each| path(&each)).collect::<PyResult<_>>()?;
+    fn files(&self, py: Python<'_>, root: Option<PathBuf>, paths: Taken<'_>) -> PyResult<Items> {
+        let paths = match paths {
+            Taken::Before(taken) => Arc::clone(&taken.0),
+            Taken::Here(list) => Arc::new(paths_of(&list)?),
+        };
         py.detach(|| self.0.files(root.as_deref(), paths))
             .map(Items::new)
             .map_err(raise)
@@ -152,11 +157,32 @@ impl Collection {
     }
 }
 
-/// A path, without the detour through the file system's encoding where that changes nothing: of a million it is half a
-/// second.
-fn path(given: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    match given.cast_exact::<PyString>().map(|text| text.to_str()) {
-        Ok(Ok(text)) if text.is_ascii() => Ok(PathBuf::from(text)),
-        _ => given.extract(),
+/// Paths of files.
+#[derive(FromPyObject)]
+enum Taken<'py> {
+    Before(PyRef<'py, Files>),
+    Here(Bound<'py, PyList>),
+}
+
+/// Each without the detour through the file system's encoding where that changes nothing: of a million it is half a second.
+fn paths_of(list: &Bound<'_, PyList>) -> PyResult<Paths> {
+    let mut paths = Paths::with_capacity(list.len());
+    for each in list {
+        match each.cast_exact::<PyString>().map(|text| text.to_str()) {
+            Ok(Ok(text)) if text.is_ascii() => paths.push(Path::new(text)),
+            _ => paths.push(&each.extract::<PathBuf>()?),
+        }
+        .map_err(raise)?;
     }
+    Ok(paths)
+}
+
+/// Absolute paths, as they were in a list when this was made.
+#[pyclass(module = "prebake._native", frozen)]
+pub(crate) struct Files(Arc<Paths>);
+
+/// The paths in a list, if each is a text of ASCII and absolute; None if not.
+#[pyfunction]
+pub(crate) fn files(list: &Bound<'_, PyList>) -> PyResult<Option<Files>> {
+    Ok(texts::paths(list)?.map(|paths| Files(Arc::new(paths))))
 }

@@ -75,7 +75,7 @@ mod _native {
     #[pymodule_export]
     use super::items::Items;
     #[pymodule_export]
-    use super::job::{Collection, Job, connect};
+    use super::job::{Collection, Files, Job, connect, files};
     #[pymodule_export]
     use super::look::Look;
     #[pymodule_export]

@@ -257,6 +257,52 @@ def test_parts_may_be_any_contiguous_buffer(native: Any, daemon: PrivateDaemon, 
     assert bytes(items.get(0)[0]) == fortran.tobytes("A") + b"end"
 
 
+def test_what_comes_later_is_asked_for_where_it_is_needed(
+    native: Any, daemon: PrivateDaemon, paths: list[str]
+) -> None:
+    asked: list[int] = []
+
+    def later() -> list[int]:
+        asked.append(1)
+        return [5, 6]
+
+    first = open_items(native, daemon, paths)
+    assert first.acquire([0], later, 8)[0] == [0]
+    # Nothing was there: what comes later is told before others could be waited for.
+    assert asked == [1]
+    first.put(0, "layout", [b"zero"], 1, 0)
+    first.commit()
+    again = open_items(native, daemon, paths)
+    assert again.acquire([0], later, 8) == ([], {})
+    assert asked == [1]
+    # Held by another: then it counts what else is to be done, also in a first question.
+    assert first.acquire([1], [], 1)[0] == [1]
+    other = open_items(native, daemon, paths)
+    assert sorted(other.acquire([1], later, 8)[0]) == [5, 6]
+    assert asked == [1, 1]
+    with pytest.raises(ZeroDivisionError):
+        open_items(native, daemon, paths).acquire([1], lambda: [1 // 0], 8)
+    with pytest.raises(native.Error):
+        open_items(native, daemon, paths).acquire([1], lambda: [COUNT], 8)
+
+
+def test_paths_are_taken_at_once_where_they_are_texts_of_absolute_ones(
+    native: Any, daemon: PrivateDaemon, paths: list[str]
+) -> None:
+    fill(open_items(native, daemon, paths), [3, 7])
+    taken = native.files(paths)
+    paths[3] = paths[4]
+    job = native.connect(str(daemon.folder / "cache"), "test", False)
+    items = job.plan(GRAPH).files(None, taken)
+    assert len(items) == COUNT
+    # As they were when they were taken, and named alike.
+    assert items.acquire([3, 7], [], 2) == ([], {})
+    assert bytes(items.get(3)[0]) == bytes([3]) * SIZE
+    odd = ["relative", "", "s3://bucket/key", "/\u00fc", "/\udc80", Path("/a"), b"/a", None]
+    assert all(native.files(["/a", each]) is None for each in odd)
+    assert native.files([]) is not None
+
+
 def test_errors_have_codes(native: Any, daemon: PrivateDaemon, paths: list[str], tmp_path: Path) -> None:
     def code(call: Any, *args: Any) -> str:
         with pytest.raises(native.Error) as error:

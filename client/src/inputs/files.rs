@@ -9,11 +9,14 @@ use crate::content::{Content, Memo, Observed, contents, observe, observe_all, sp
 use crate::error::Result;
 use crate::file_system::FileSystem;
 use crate::folder_watch::{FolderWatch, trusted};
+use crate::paths::Paths;
+use crate::sparse::Sparse;
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Files of one part of a sweep. Their paths are copied under the lock that readers wait for: some 20 us.
@@ -22,10 +25,10 @@ const PART_MAX: usize = 256;
 /// Files under a root.
 pub(crate) struct Files {
     root: PathBuf,
-    paths: Vec<PathBuf>,
+    paths: Arc<Paths>,
     /// Whether an item is its content alone.
     path_ignored: bool,
-    known: Vec<Option<Known>>,
+    known: Sparse<Known>,
     /// On the folders of all known files, begun with the epoch: while it is quiet the next one need not begin.
     pub(super) watch: Option<FolderWatch>,
     /// When the epoch began, and how long was looked in it, by whoever did. Not until when: a job that leaves no processor to
@@ -48,10 +51,10 @@ struct Known {
 }
 
 impl Files {
-    pub(super) fn new(root: PathBuf, paths: Vec<PathBuf>, path_ignored: bool) -> Files {
+    pub(super) fn new(root: PathBuf, paths: Arc<Paths>, path_ignored: bool) -> Files {
         Files {
             root,
-            known: vec![None; paths.len()],
+            known: Sparse::new(paths.len()),
             paths,
             path_ignored,
             watch: None,
@@ -65,10 +68,10 @@ impl Files {
         self.paths.len()
     }
 
-    /// Adds a file; its number.
-    pub(super) fn push(&mut self, path: PathBuf) -> usize {
-        self.paths.push(path);
-        self.known.push(None);
+    /// Adds a file, by its absolute path; its number.
+    pub(super) fn push(&mut self, path: &Path) -> usize {
+        Arc::make_mut(&mut self.paths).push_absolute(path.as_os_str().as_bytes());
+        self.known.grow(self.paths.len());
         self.paths.len() - 1
     }
 
@@ -88,12 +91,15 @@ impl Files {
     }
 
     /// Its path below the root.
-    pub(super) fn name(&self, i: usize) -> &[u8] {
-        let path: &Path = &self.paths[i];
-        path.strip_prefix(&self.root)
-            .unwrap_or(path)
-            .as_os_str()
-            .as_bytes()
+    pub(super) fn name(&self, i: usize) -> Vec<u8> {
+        let path = self.paths.get(i);
+        let name = path.strip_prefix(&self.root).unwrap_or(&path);
+        name.as_os_str().as_bytes().to_vec()
+    }
+
+    /// The same for people.
+    pub(super) fn text(&self, i: usize) -> String {
+        String::from_utf8_lossy(&self.name(i)).into_owned()
     }
 
     pub(super) fn edits(&self) -> u32 {
@@ -115,7 +121,8 @@ impl Files {
         let Some(known) = self.known[i] else {
             return false;
         };
-        known.once || !known.racy && observe(&self.paths[i]).is_ok_and(|seen| self.seen(i, self.epoch, &seen))
+        known.once
+            || !known.racy && observe(&self.paths.get(i)).is_ok_and(|seen| self.seen(i, self.epoch, &seen))
     }
 
     /// Takes note of what was seen of a file in an epoch; whether its fingerprint still holds.
@@ -123,7 +130,7 @@ impl Files {
         if !seen.sole {
             self.watch = None;
         }
-        let known = self.known[i].as_mut();
+        let known = self.known.filled_mut(i);
         let Some(known) = known.filter(|known| !known.racy && known.stat == seen.stat) else {
             return false;
         };
@@ -142,14 +149,15 @@ impl Files {
         let settled: Vec<usize> = settled
             .filter(|i| self.known[*i].is_some() && !self.is_racy(*i))
             .collect();
-        let seen = observe_all(settled.iter().map(|i| self.paths[*i].as_path()), clock);
+        let paths: Vec<PathBuf> = settled.iter().map(|i| self.paths.get(*i)).collect();
+        let seen = observe_all(paths.iter().map(PathBuf::as_path), clock);
         let seen = settled.into_iter().zip(seen);
         let proven: HashSet<usize> = seen
             .filter_map(|(i, seen)| self.seen(i, self.epoch, &seen.ok()?).then_some(i))
             .collect();
         let doubted: Vec<usize> = items.iter().copied().filter(|i| !proven.contains(i)).collect();
-        let paths = doubted.iter().map(|i| self.paths[*i].as_path());
-        let found = contents(paths, memo, clock);
+        let paths: Vec<PathBuf> = doubted.iter().map(|i| self.paths.get(*i)).collect();
+        let found = contents(paths.iter().map(PathBuf::as_path), memo, clock);
         let mut answers = doubted.into_iter().zip(found).peekable();
         let mut devices = HashMap::new();
         items
@@ -176,8 +184,9 @@ impl Files {
         // It pays if the next look is due before it is out of trust; how it was last time is the best guess.
         let last = self.look.replace((now, Duration::ZERO));
         let pays = last.is_some_and(|(begun, spent)| now.saturating_sub(begun) <= trusted(spent));
-        if let Some(folders) = self.folders().filter(|folders| pays && !folders.is_empty()) {
-            self.watch = FolderWatch::begin(folders.into_iter(), now);
+        let folders = if pays { self.folders() } else { None };
+        if let Some(folders) = folders.filter(|folders| !folders.is_empty()) {
+            self.watch = FolderWatch::begin(folders.iter().map(PathBuf::as_path), now);
         }
         true
     }
@@ -192,7 +201,7 @@ impl Files {
                 None if new => None,
                 None => return None,
             };
-            let path = self.paths[i].clone();
+            let path = self.paths.get(i);
             Some(Due { i, path, stat })
         });
         (next < end).then(|| Part::new(self.epoch, end, due.collect()))
@@ -219,20 +228,19 @@ impl Files {
     }
 
     /// Those that known files lie in; None if one's is not that simple.
-    fn folders(&self) -> Option<HashSet<&Path>> {
-        let known = self
-            .paths
-            .iter()
-            .zip(&self.known)
-            .filter(|(_, known)| known.is_some());
-        let split = known.map(|(path, _)| split(path)).collect::<Option<Vec<_>>>()?;
-        // Neighbours first: a set asks for more than a comparison.
-        let folders = split.chunk_by(|a, b| a.0 == b.0).map(|run| run[0].0);
-        Some(
-            folders
-                .map(|folder| Path::new(OsStr::from_bytes(folder)))
-                .collect(),
-        )
+    fn folders(&self) -> Option<HashSet<PathBuf>> {
+        let mut folders = HashSet::new();
+        let mut last = Vec::new();
+        for (i, _) in self.known.filled() {
+            let path = self.paths.get(i);
+            let (folder, _) = split(&path)?;
+            // Neighbours first: a set asks for more than a comparison.
+            if folder != last {
+                folder.clone_into(&mut last);
+                folders.insert(PathBuf::from(OsStr::from_bytes(folder)));
+            }
+        }
+        Some(folders)
     }
 
     fn learn(
@@ -243,18 +251,18 @@ impl Files {
         devices: &mut HashMap<u64, bool>,
     ) -> Result<bool> {
         self.watch = None;
-        let before = self.known[i].take();
+        let before = self.known.take(i);
         self.edits += u32::from(before.is_some());
         let Content { stat, digest, racy } = content?;
         let name = (!self.path_ignored).then(|| self.name(i));
-        let fingerprint = input::item(name, &digest);
+        let fingerprint = input::item(name.as_deref(), &digest);
         self.known[i] = Some(Known {
             stat,
             fingerprint,
             racy,
             once: *devices
                 .entry(stat.device)
-                .or_insert_with(|| FileSystem::at(&self.paths[i]).is_looked_at_once()),
+                .or_insert_with(|| FileSystem::at(&self.paths.get(i)).is_looked_at_once()),
             looked: epoch,
         });
         Ok(before.is_some_and(|known| known.fingerprint != fingerprint))

@@ -63,7 +63,7 @@ impl Records {
     pub(super) fn name(&self, i: usize) -> Cow<'_, str> {
         match (&self.own, self.files_of(i)) {
             (Own::Named(named), _) => Cow::Borrowed(&named[i].1),
-            (Own::Places(_), [file]) => Cow::Owned(format!("{i}: {}", self.file_name(*file))),
+            (Own::Places(_), [file]) => Cow::Owned(format!("{i}: {}", self.files.text(*file))),
             (Own::Places(_), _) => Cow::Owned(i.to_string()),
         }
     }
@@ -72,17 +72,17 @@ impl Records {
         self.reads[i].as_deref().unwrap_or_default()
     }
 
-    fn file_name(&self, file: usize) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.files.name(file))
-    }
-
     /// See [`super::Inputs::set_reads`].
     pub(super) fn set_reads(&mut self, i: usize, paths: Vec<PathBuf>) {
         let files = &mut self.files;
         let numbers = &mut self.numbers;
         let number = paths.into_iter().map(|path| match numbers.get(Path::new(&path)) {
             Some(number) => *number,
-            None => *numbers.entry(path.clone()).or_insert(files.push(path)),
+            None => {
+                let number = files.push(&path);
+                numbers.insert(path, number);
+                number
+            }
         });
         let reads = Some(number.collect());
         if reads != self.reads[i] {
@@ -124,7 +124,7 @@ impl Records {
 
     pub(super) fn stamp(&self, i: usize) -> Option<Stamp> {
         let files = self.reads[i].as_ref()?.iter();
-        let stamps = files.map(|f| Some((self.files.name(*f).to_vec(), self.files.stat(*f)?)));
+        let stamps = files.map(|f| Some((self.files.name(*f), self.files.stat(*f)?)));
         stamps.collect::<Option<Vec<_>>>().map(Stamp::from)
     }
 

@@ -54,8 +54,8 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 pub(super) fn files(root: &Path, names: &[&str]) -> Inputs {
-    let paths = names.iter().map(|n| root.join(n)).collect();
-    Inputs::files(root.to_path_buf(), paths, false)
+    let paths: Vec<_> = names.iter().map(|n| root.join(n)).collect();
+    Inputs::files(root.to_path_buf(), Arc::new(Paths::of(&paths).unwrap()), false)
 }
 
 fn refreshed(inputs: &mut Inputs, clock: &dyn Clock) -> Vec<bool> {
@@ -126,7 +126,8 @@ fn the_relative_path_counts_unless_ignored_and_the_root_does_not() {
     let one = folder(&[("a", "same"), ("b", "same")]);
     let two = folder(&[("a", "same")]);
     let fingerprint = |root: &Path, name: &str, path_ignored| {
-        let mut inputs = Inputs::files(root.to_path_buf(), vec![root.join(name)], path_ignored);
+        let path = Arc::new(Paths::of(&[root.join(name)]).unwrap());
+        let mut inputs = Inputs::files(root.to_path_buf(), path, path_ignored);
         refreshed(&mut inputs, &later());
         inputs.fingerprint(0).unwrap()
     };

@@ -3,7 +3,7 @@
 #![allow(dead_code, missing_docs, reason = "each test program uses some of it")]
 #![allow(clippy::unwrap_used, reason = "it is a test")]
 
-use prebake_client::{Acquired, Clock, Control, Folder, Items, Job, Made, Options, SystemClock};
+use prebake_client::{Acquired, Clock, Control, Folder, Items, Job, Made, Options, Paths, SystemClock};
 use prebake_proto::v1::{Determinism, Files, Graph, Input, Operator, Source, determinism, source};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -175,7 +175,8 @@ pub fn data(count: usize) -> Data {
 impl Data {
     pub fn items(&self, job: &Job) -> Items {
         let collection = job.plan(graph("1")).unwrap();
-        collection.files(Some(self.0.path()), self.1.clone()).unwrap()
+        let paths = Arc::new(Paths::of(&self.1).unwrap());
+        collection.files(Some(self.0.path()), paths).unwrap()
     }
 
     /// What the pipeline makes of item `i` as its file is now: its number, over and over.

@@ -144,6 +144,12 @@ mod tests {
         assert!(decompress(&stored[..len], &mut longer).is_err());
         assert!(decompress(&stored[..len], &mut longer[..bytes.len() - 1]).is_err());
         assert!(decompress(&stored[..len - 1], &mut back).is_err());
+        for lie in [len - BLOCK_HEADER_LEN - 1, len - BLOCK_HEADER_LEN + 1] {
+            let mut lying = stored[..len].to_vec();
+            let mark = u32::from_le_bytes([lying[0], lying[1], lying[2], lying[3]]) & AS_IT_WAS;
+            lying[..BLOCK_HEADER_LEN].copy_from_slice(&(lie as u32 | mark).to_le_bytes());
+            assert!(decompress(&lying, &mut back).is_err());
+        }
         len
     }
 

@@ -5,3 +5,4 @@ pub(crate) mod audit;
 pub(crate) mod buffer;
 pub(crate) mod looks;
 pub(crate) mod references;
+pub(crate) mod texts;
