@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::raw::ClosedInChild;
-use crate::socket;
+use crate::socket::{self, ANSWER_TIMEOUT};
 use prebake_proto::v1::{DataRequest, DataResponse, Failure, data_request, data_response};
 use prost::Message;
 use rustix::io::{Errno, IoSlice, IoSliceMut, retry_on_intr};
@@ -14,6 +14,7 @@ use rustix::thread::sched_yield;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 /// Blocks asked for in one packet: 64 MiB, which a slow disk too reads before the answer counts as late. The daemon takes
 /// up to 64, the kernel passes up to 253 descriptors (SCM_MAX_FD).
@@ -61,12 +62,32 @@ impl DataSocket {
         &mut self,
         kind: data_request::Kind,
     ) -> Result<(data_response::Kind, Vec<OwnedFd>)> {
+        self.exchange_within(kind, SPINS, 1)
+    }
+
+    /// The same for what takes the daemon so long that nobody looks for the answer, and perhaps as long as `most`.
+    pub(crate) fn exchange_patiently(
+        &mut self,
+        kind: data_request::Kind,
+        most: Duration,
+    ) -> Result<data_response::Kind> {
+        let waits = most.as_secs().div_ceil(ANSWER_TIMEOUT.as_secs());
+        Ok(self.exchange_within(kind, 0, waits)?.0)
+    }
+
+    /// Looks for the answer `spins` times, then waits `waits` times for [`ANSWER_TIMEOUT`].
+    fn exchange_within(
+        &mut self,
+        kind: data_request::Kind,
+        spins: usize,
+        waits: u64,
+    ) -> Result<(data_response::Kind, Vec<OwnedFd>)> {
         if self.broken {
             return Err(Error::lost("the session ended"));
         }
         self.broken = true;
         self.send(kind)?;
-        let (length, fds, cut) = self.receive()?;
+        let (length, fds, cut) = self.receive(spins, waits)?;
         let answer = DataResponse::decode(&self.answer[..length])
             .map_err(Error::protocol)?
             .kind
@@ -112,7 +133,7 @@ impl DataSocket {
     }
 
     /// Bytes of an answer, the descriptors beside it, and whether this process had no room for all of them.
-    fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>, bool)> {
+    fn receive(&mut self, spins: usize, mut waits: u64) -> Result<(usize, Vec<OwnedFd>, bool)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BLOCKS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut receive = |more: RecvFlags| {
@@ -120,11 +141,18 @@ impl DataSocket {
             let flags = RecvFlags::CMSG_CLOEXEC | more;
             recvmsg(&self.fd, &mut packet, &mut control, flags)
         };
-        let mut spins = 0..SPINS;
+        let mut looks = 0..spins;
         let received = loop {
-            match receive(RecvFlags::DONTWAIT) {
-                Err(Errno::AGAIN) if spins.next().is_some() => sched_yield(),
-                Err(Errno::AGAIN) => break retry_on_intr(|| receive(RecvFlags::empty())),
+            if looks.next().is_some() {
+                match receive(RecvFlags::DONTWAIT) {
+                    Err(Errno::AGAIN) => sched_yield(),
+                    received => break received,
+                }
+                continue;
+            }
+            waits -= 1;
+            match retry_on_intr(|| receive(RecvFlags::empty())) {
+                Err(Errno::AGAIN) if waits > 0 => {}
                 received => break received,
             }
         };
@@ -165,6 +193,7 @@ fn refused(failure: Failure) -> Error {
 mod tests {
     use super::*;
     use prebake_proto::v1::Return;
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
     use rustix::net::{AddressFamily, SocketAddrUnix, accept, bind, listen, recv, send, socket};
 
     /// What a client makes of these answers, one exchange after the other, from a server that then closes.
@@ -209,6 +238,35 @@ mod tests {
     fn a_reported_failure_keeps_the_session_and_a_closed_socket_ends_it() {
         let found = codes(&[&failure("ram-full"), &failure("protocol-version")]);
         assert_eq!(found, [Code::Exhausted, Code::ProtocolVersion, Code::DaemonLost]);
+    }
+
+    #[test]
+    fn what_takes_long_is_waited_for_by_whoever_is_patient() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("socket");
+        let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 2).unwrap();
+        let short = Duration::from_millis(50);
+        for (most, code) in [
+            (Duration::from_secs(1), Code::DaemonLost),
+            (1000 * ANSWER_TIMEOUT, Code::Exhausted),
+        ] {
+            let mut data = DataSocket::connect(&path).unwrap();
+            set_socket_timeout(&data.fd, Timeout::Recv, Some(short)).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let client = accept(&listener).unwrap();
+                    recv(&client, &mut [0; 100], RecvFlags::empty()).unwrap();
+                    std::thread::sleep(3 * short);
+                    // Nobody may be there any more.
+                    let _ = send(&client, &failure("ram-full"), SendFlags::NOSIGNAL);
+                });
+                let commit = data_request::Kind::Commit(Default::default());
+                let answer = data.exchange_patiently(commit, most);
+                assert_eq!(answer.unwrap_err().code(), code);
+            });
+        }
     }
 
     #[test]

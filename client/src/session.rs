@@ -15,16 +15,17 @@ use crate::view::View;
 use parking_lot::Mutex;
 use prebake_proto::v1::cache_client::CacheClient;
 use prebake_proto::v1::{
-    self, AcquireRequest, AcquireResponse, Graph, Hello, PlanRequest, PlanResponse, Remember, Report,
-    data_request, data_response,
+    self, AcquireRequest, AcquireResponse, CommitRequest, CommitResponse, Graph, Hello, PlanRequest,
+    PlanResponse, Remember, Report, data_request, data_response,
 };
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tonic::transport::Channel as Transport;
 
 /// Of the packets on the data socket.
-const PROTOCOL_VERSION: u32 = 2;
+const PROTOCOL_VERSION: u32 = 3;
 
 /// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
 pub(crate) const ITEMS_MAX: usize = 4096;
@@ -32,6 +33,9 @@ pub(crate) const ITEMS_MAX: usize = 4096;
 /// Longest answer to a call. One to Acquire has the layout of every element it found, up to 1 MiB each; a batch of such
 /// is at most some hundreds.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// A commit may have to wait for the disk, when jobs produce faster than it writes. A slow disk is no dead daemon.
+const COMMIT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Everything between this process and the daemon. Ends, with its leases, when it is dropped or the process ends.
 pub(crate) struct Session {
@@ -110,7 +114,7 @@ impl Session {
     /// Makes a call. `deadline` is [`DEADLINE`] unless the daemon was asked to wait.
     pub(crate) fn call<T, F>(
         &self,
-        deadline: std::time::Duration,
+        deadline: Duration,
         call: impl FnOnce(CacheClient<Transport>) -> F,
     ) -> Result<T>
     where
@@ -178,16 +182,38 @@ impl Session {
         Ok(answer)
     }
 
-    /// As Acquire, without leases or waiting, in a fraction of the time; None if question or answer is too long for that.
-    pub(crate) fn locate(&self, request: &AcquireRequest) -> Result<Option<AcquireResponse>> {
+    /// Acquire without waiting, and without leases if `locate`: in a fraction of the time. None if question or answer is too long
+    /// for that; then nothing was leased.
+    pub(crate) fn acquire_at_once(
+        &self,
+        request: &AcquireRequest,
+        locate: bool,
+    ) -> Result<Option<AcquireResponse>> {
         if request.encoded_len() > PACKET_BYTES_MAX {
             return Ok(None);
         }
-        match self.exchange(data_request::Kind::Locate(request.clone())) {
+        let ask = match locate {
+            true => data_request::Kind::Locate(request.clone()),
+            false => data_request::Kind::Acquire(request.clone()),
+        };
+        match self.exchange(ask) {
             Ok(data_response::Kind::Located(located)) => Ok(Some(located)),
-            Ok(_) => Err(Error::protocol("not an answer to Locate")),
+            Ok(_) => Err(Error::protocol("not an answer to Acquire")),
             Err(error) if error.code() == Code::TooLarge => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Hands over what lies in staging memory; the daemon may wait for its disk first.
+    pub(crate) fn commit(&self, request: CommitRequest) -> Result<CommitResponse> {
+        if request.encoded_len() > PACKET_BYTES_MAX {
+            return self.call(COMMIT_DEADLINE, |mut c| async move { c.commit(request).await });
+        }
+        let ask = data_request::Kind::Commit(request);
+        let patient = |data: &mut DataSocket| data.exchange_patiently(ask, COMMIT_DEADLINE);
+        match self.unless_lost(|| patient(&mut self.sockets.data.lock()))? {
+            data_response::Kind::Committed(committed) => Ok(committed),
+            _ => Err(Error::protocol("not an answer to Commit")),
         }
     }
 

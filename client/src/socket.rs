@@ -12,7 +12,7 @@ use std::time::Duration;
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The same for an answer, which may have to be read from a slow disk.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to a Unix socket.
 ///

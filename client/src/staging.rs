@@ -11,7 +11,6 @@ use prebake_proto::v1::{CommitRequest, Element};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Staging memory asked for at first: some tens of images, committed at once.
 const STAGE_BYTES: usize = 4 << 20;
@@ -26,9 +25,6 @@ const LAYOUT_BYTES_MAX: usize = 1 << 20;
 /// What the elements of one commit may take on the wire: below the 4 MiB that gRPC servers accept by default, by more than
 /// the framing of [`ITEMS_MAX`] elements.
 const COMMIT_BYTES_MAX: usize = 3 << 20;
-
-/// A commit may have to wait for the disk, when jobs produce faster than it writes. A slow disk is no dead daemon.
-const COMMIT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Elements start at multiples of this in staging, so that they are copied from aligned memory.
 const ALIGNMENT: usize = 64;
@@ -149,7 +145,7 @@ fn send(session: &Session, collection: u64, some: &[(Arc<Inner>, Staged)]) -> Re
         collection,
         elements: elements.collect(),
     };
-    let answer = session.call(COMMIT_DEADLINE, |mut c| async move { c.commit(request).await })?;
+    let answer = session.commit(request)?;
     if answer.committed.len() != some.len() {
         return Err(Error::protocol("not an answer to Commit"));
     }
