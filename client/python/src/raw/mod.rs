@@ -3,4 +3,5 @@
 pub(crate) mod audit;
 pub(crate) mod buffer;
 pub(crate) mod looks;
+pub(crate) mod memory;
 pub(crate) mod references;
