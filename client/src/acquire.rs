@@ -142,7 +142,7 @@ impl Inner {
     fn search(&self, search: &mut Search<'_>, interrupted: &mut dyn FnMut() -> bool) -> Result<()> {
         self.session.listen()?;
         search.begin(&mut self.state.lock(), self);
-        let (mut asked, mut waiting) = (false, false);
+        let (mut asked, mut refused, mut waiting) = (false, false, false);
         loop {
             self.reach(search)?;
             let idle = search.done.compute.is_empty() && search.done.bypass.is_empty();
@@ -161,15 +161,17 @@ impl Inner {
             let wait = Duration::from_millis(question.request.wait_ms.into());
             let request = question.request.clone();
             let call = async |mut c: v1::cache_client::CacheClient<_>| c.acquire(request).await;
-            let located = match question.warm {
-                true => self.session.locate(&question.request)?,
-                false => None,
+            // Whether there is something to wait for turns out when leases were asked for.
+            let answer = match !refused || wait.is_zero() {
+                true => self.session.acquire_at_once(&question.request, question.warm),
+                false => Ok(None),
             };
-            search.first = false;
-            let answer = match located {
-                Some(located) => Ok(located),
+            let answer = answer.and_then(|at_once| match at_once {
+                Some(answer) => Ok(answer),
                 None => self.session.call(wait + DEADLINE, call),
-            };
+            });
+            refused = !question.warm;
+            search.first = false;
             let learned = answer.and_then(|a| search.learn(&question, a, &mut self.state.lock()));
             if learned.is_err() {
                 // What was granted is not known: nobody may wait for it.
@@ -199,7 +201,7 @@ impl Inner {
         let Some(question) = question.filter(|question| question.warm) else {
             return Ok(false);
         };
-        let Some(located) = self.session.locate(&question.request)? else {
+        let Some(located) = self.session.acquire_at_once(&question.request, true)? else {
             return Ok(false);
         };
         let mut state = self.state.lock();

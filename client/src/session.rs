@@ -21,10 +21,11 @@ use prebake_proto::v1::{
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tonic::transport::Channel as Transport;
 
 /// Of the packets on the data socket.
-const PROTOCOL_VERSION: u32 = 2;
+const PROTOCOL_VERSION: u32 = 3;
 
 /// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
 pub(crate) const ITEMS_MAX: usize = 4096;
@@ -110,7 +111,7 @@ impl Session {
     /// Makes a call. `deadline` is [`DEADLINE`] unless the daemon was asked to wait.
     pub(crate) fn call<T, F>(
         &self,
-        deadline: std::time::Duration,
+        deadline: Duration,
         call: impl FnOnce(CacheClient<Transport>) -> F,
     ) -> Result<T>
     where
@@ -180,14 +181,23 @@ impl Session {
         Ok(answer)
     }
 
-    /// As Acquire, without leases or waiting, in a fraction of the time; None if question or answer is too long for that.
-    pub(crate) fn locate(&self, request: &AcquireRequest) -> Result<Option<AcquireResponse>> {
+    /// Acquire without waiting, and without leases if `locate`: in a fraction of the time. None if question or answer is too long
+    /// for that; then nothing was leased.
+    pub(crate) fn acquire_at_once(
+        &self,
+        request: &AcquireRequest,
+        locate: bool,
+    ) -> Result<Option<AcquireResponse>> {
         if request.encoded_len() > PACKET_BYTES_MAX {
             return Ok(None);
         }
-        match self.exchange(data_request::Kind::Locate(request.clone())) {
+        let ask = match locate {
+            true => data_request::Kind::Locate(request.clone()),
+            false => data_request::Kind::Acquire(request.clone()),
+        };
+        match self.exchange(ask) {
             Ok(data_response::Kind::Located(located)) => Ok(Some(located)),
-            Ok(_) => Err(Error::protocol("not an answer to Locate")),
+            Ok(_) => Err(Error::protocol("not an answer to Acquire")),
             Err(error) if error.code() == Code::TooLarge => Ok(None),
             Err(error) => Err(error),
         }

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     index::Space,
     lease::Token,
-    memory::{BLOCK_BYTES, Staging, heap},
+    memory::{BLOCK_BYTES, BlockWriter, Staging, heap},
     misses::Cause,
     notes,
     segment::{Cost, ELEMENT_BYTES_MAX, Location, OpenSegment, Row, Segment, WriteBehind, description},
@@ -59,11 +59,11 @@ pub trait Source {
     /// Bytes of it.
     fn bytes(&self) -> u64;
 
-    /// Copies bytes out.
+    /// Appends exactly these bytes to a block, which has room for them.
     ///
     /// # Errors
-    /// If the range is not inside.
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+    /// If the range is not inside; as [`BlockWriter::append`]. Then nothing was appended.
+    fn append(&self, offset: u64, len: usize, to: &mut BlockWriter) -> Result<()>;
 }
 
 impl Source for Staging {
@@ -71,8 +71,8 @@ impl Source for Staging {
         Self::bytes(self)
     }
 
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        Self::read(self, offset, into)
+    fn append(&self, offset: u64, len: usize, to: &mut BlockWriter) -> Result<()> {
+        Self::append(self, offset, len, to)
     }
 }
 
@@ -171,7 +171,7 @@ impl Cache {
                 ));
             }
             open.touched = self.clock.monotonic();
-            let mut copy = |at: u64, into: &mut [u8]| source.read(offset + at, into);
+            let mut copy = |at: u64, len, to: &mut BlockWriter| source.append(offset + at, len, to);
             let appended = match open.append(&row, &self.ram, &mut copy) {
                 Err(full) if full.code() == "ram-full" => {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.

@@ -6,9 +6,11 @@ mod buffers;
 pub mod heap;
 mod huge;
 mod ring;
+mod staging;
 
 pub use buffers::{Buffer, BufferPool};
 pub use ring::{Ring, SLOT_BYTES};
+pub use staging::Staging;
 
 use crate::{
     budget::Reservation,
@@ -56,15 +58,6 @@ pub struct BlockWriter {
 /// The kernel refuses a seal while something of its own holds a page (it is moved, or looked at by the monitor of accesses),
 /// after it waited a tenth of a second. So often in a row it is no chance.
 const SEAL_TRIES: usize = 5;
-
-/// Memory a client writes elements into. The daemon only ever reads it with `pread`, so nothing
-/// a client does to it can fault the daemon.
-#[derive(Debug)]
-pub struct Staging {
-    fd: OwnedFd,
-    bytes: u64,
-    _reservation: Reservation,
-}
 
 /// A page whose first 8 bytes count evictions, so that clients notice them without a call.
 #[derive(Debug)]
@@ -192,12 +185,26 @@ impl BlockWriter {
     /// # Errors
     /// If the system has no memory left; then nothing was appended.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        // SAFETY: a slice can be read for as long as it is borrowed.
+        unsafe { self.append_from(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Appends what lies at an address, which others may write meanwhile: no reference to it is made, only the kernel reads it.
+    ///
+    /// # Safety
+    /// So many bytes are mapped there until it returns.
+    unsafe fn append_from(&mut self, from: *const u8, len: usize) -> Result<()> {
         let mut done = 0;
-        while done < bytes.len() {
-            done += rustix::io::pwrite(&self.fd, &bytes[done..], (self.len + done) as u64)
-                .map_err(|e| Error::memory("writing shared memory", e))?;
+        while done < len {
+            let at = (self.len + done) as libc::off_t;
+            // SAFETY: as the caller says; what cannot be read is an error of the call and no fault.
+            let written = unsafe { libc::pwrite(self.fd.as_raw_fd(), from.add(done).cast(), len - done, at) };
+            done += usize::try_from(written).map_err(|_| {
+                let why = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
+                Error::memory("writing shared memory", why)
+            })?;
         }
-        self.len += bytes.len();
+        self.len += len;
         Ok(())
     }
 
@@ -227,36 +234,6 @@ impl BlockWriter {
     }
 }
 
-impl Staging {
-    /// Memory of `reservation.bytes()`, for one client to write into.
-    ///
-    /// # Errors
-    /// If the system has no memory or descriptors left.
-    pub fn create(reservation: Reservation) -> Result<Self> {
-        let bytes = reservation.bytes();
-        let fd = memfd("prebake-staging", bytes)?;
-        allocate(&fd, bytes)?;
-        Ok(Self {
-            fd,
-            bytes,
-            _reservation: reservation,
-        })
-    }
-
-    /// Its size.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Copies bytes out. What the client writes meanwhile decides only what is copied.
-    ///
-    /// # Errors
-    /// If the range is not inside.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        read_all(&self.fd, offset, into)
-    }
-}
-
 fn read_all(fd: &OwnedFd, mut offset: u64, mut into: &mut [u8]) -> Result<()> {
     while !into.is_empty() {
         let n = rustix::io::pread(fd, &mut *into, offset)
@@ -268,12 +245,6 @@ fn read_all(fd: &OwnedFd, mut offset: u64, mut into: &mut [u8]) -> Result<()> {
         into = &mut into[n..];
     }
     Ok(())
-}
-
-impl AsFd for Staging {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
 }
 
 impl Doorbell {
@@ -345,14 +316,5 @@ mod tests {
         assert_eq!(budget.used(), BLOCK_BYTES);
         drop(block);
         assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn staging_ends_where_it_ends() {
-        let budget = Budget::new(1 << 20, "ram-full");
-        let staging = Staging::create(budget.reserve(4096).unwrap()).unwrap();
-        let mut buffer = [0; 8];
-        staging.read(4088, &mut buffer).unwrap();
-        assert_eq!(staging.read(4089, &mut buffer).unwrap_err().code(), "corrupt");
     }
 }

@@ -219,7 +219,7 @@ fn rows_without_memory_are_not_entries() {
         len: 0,
         cost: Cost::default(),
     };
-    let error = open.append(&row, &t.ram, |_, _| Ok(())).unwrap_err();
+    let error = open.append(&row, &t.ram, |_, _, _| Ok(())).unwrap_err();
     assert_eq!(error.code(), "rows-full");
     assert_eq!(open.segment().locate(0), None);
 }

@@ -133,9 +133,8 @@ fn an_element_that_finds_no_memory_leaves_nothing_behind() {
         len: bytes.len() as u64,
         cost: Default::default(),
     };
-    let error = open.append(&row, &t.ram, |at, into| {
-        into.copy_from_slice(&bytes[at as usize..at as usize + into.len()]);
-        Ok(())
+    let error = open.append(&row, &t.ram, |at, len, to| {
+        to.append(&bytes[at as usize..at as usize + len])
     });
     assert_eq!(error.unwrap_err().code(), "ram-full");
     let (_, second) = append(&mut open, &t.ram, 2, 100, 1);

@@ -59,10 +59,12 @@ def tell_facts(items: Any, i: int, facts: Sequence[str]) -> list[str]:
 def as_told(items: Any, i: int, seen: dict[str, str | None], names: Sequence[str]) -> bool:
     """Whether the facts among the names are as native item i has them, by what a fill saw (`seen`)."""
     facts = [name for name in names if is_fact(name)]
+    if not facts:
+        return True
     # What a fill got unheard is asked for again: it was known before, and read in between.
     look([name for name in facts if canonical(name) not in seen], time.monotonic())
     now = {name: seen[canonical(name)] if canonical(name) in seen else shows(name) for name in facts}
-    return not facts or items.objects(i) == _digest(now)
+    return bool(items.objects(i) == _digest(now))
 
 
 def mixed(collection: Any, root: str | None, paths: Sequence[str], objects: dict[int, str]) -> Any:

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import random
 import struct
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from prebake._job import native
 
 #: Bytes of a Mersenne Twister's state: 624 words and the place in them.
 _TWISTER_BYTES = 2500
@@ -51,6 +54,12 @@ class _Python:
 
     def is_at(self, of: random.Random, state: Any) -> bool:
         return bool((self._raw(of) if len(state) == 2 else of.getstate()) == state)
+
+    def memory(self, of: random.Random, state: Any) -> list[tuple[int, bytes]]:
+        return [(id(of) + _HEADER, state[0])] if len(state) == 2 else []
+
+    def is_beside(self, of: random.Random, state: Any) -> bool:
+        return bool(of.gauss_next == state[1]) if len(state) == 2 else self.is_at(of, state)  # type: ignore[attr-defined]
 
     def _raw(self, of: random.Random) -> tuple[bytes, float | None]:
         return _read(id(of) + _HEADER, _TWISTER_BYTES), of.gauss_next  # type: ignore[attr-defined]
@@ -101,6 +110,17 @@ class _Numpy:
     def is_at(self, of: Any, state: Any) -> bool:
         now = self._raw(of) if hasattr(state[0], "ctypes") else _frozen(of.get_state(legacy=False))
         return bool(now == state)
+
+    def memory(self, of: Any, state: Any) -> list[tuple[int, bytes]]:
+        if not hasattr(state[0], "ctypes"):
+            return []
+        twister, raw, cached = state
+        # Without a cached deviate only the flag counts.
+        at = id(of) + _HEADER + (_numpy_cache() or 0)
+        return [(twister.ctypes.state_address, raw), (at, cached or bytes(1))]
+
+    def is_beside(self, of: Any, state: Any) -> bool:
+        return of._bit_generator is state[0] if hasattr(state[0], "ctypes") else self.is_at(of, state)
 
     def _raw(self, of: Any) -> Any:
         place = _numpy_cache()
@@ -200,6 +220,12 @@ class _Torch:
     def state(self, of: Any) -> Any:
         return of.get_state().numpy().tobytes()
 
+    def memory(self, of: Any, state: Any) -> list[tuple[int, bytes]]:
+        return []
+
+    def is_beside(self, of: Any, state: Any) -> bool:
+        return self.is_at(of, state)
+
     def is_at(self, of: Any, state: Any) -> bool:
         return bool(self.state(of) == state)
 
@@ -219,10 +245,12 @@ _asked = 0
 
 
 class Token(NamedTuple):
-    """Generators and their states, in the order of `_KNOWN`; None for one whose package is not imported."""
+    """Generators and their states, in the order of `_KNOWN`; None for one whose package is not imported. What
+    of the states lies at which address, as far as that is known."""
 
     generators: tuple[Any, ...]
     states: tuple[Any, ...]
+    memory: tuple[tuple[int, bytes], ...]
 
 
 def _is_early() -> bool:
@@ -234,13 +262,31 @@ def state() -> Token:
     global _asked
     _asked += 1
     generators = tuple(known.shared() for known in _KNOWN)
-    return Token(
-        generators,
-        tuple(
-            None if each is None else known.state(each)
-            for known, each in zip(_KNOWN, generators, strict=True)
-        ),
-    )
+    pairs = list(zip(_KNOWN, generators, strict=True))
+    states = tuple(None if each is None else known.state(each) for known, each in pairs)
+    held = [
+        known.memory(each, then)
+        for (known, each), then in zip(pairs, states, strict=True)
+        if each is not None
+    ]
+    return Token(generators, states, tuple(itertools.chain(*held)))
+
+
+@functools.cache
+def _native() -> Any:
+    return native()
+
+
+def _holds(token: Token) -> bool:
+    """Whether all generators are as they were, by one look at their memory; False too where that cannot be
+    told so."""
+    module = _native()
+    if module is None or not token.memory:
+        return False
+    for known, was, then in zip(_KNOWN, token.generators, token.states, strict=True):
+        if known.shared() is not was or was is not None and not known.is_beside(was, then):
+            return False
+    return bool(module.lie_at(token.memory))
 
 
 def moved(token: Token) -> str | None:
@@ -248,6 +294,8 @@ def moved(token: Token) -> str | None:
 
     Other threads that draw are not told apart from the caller.
     """
+    if _holds(token):
+        return None
     for known, was, then in zip(_KNOWN, token.generators, token.states, strict=True):
         now = known.shared()
         if now is None:

@@ -87,5 +87,7 @@ mod _native {
     #[pymodule_export]
     use super::raw::looks::listen_looks;
     #[pymodule_export]
+    use super::raw::memory::lie_at;
+    #[pymodule_export]
     use super::{after_fork, before_fork, digest, folder, hash_file};
 }

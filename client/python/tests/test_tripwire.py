@@ -46,6 +46,24 @@ def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: p
         tripwire.restore(token)
 
 
+def test_one_look_at_memory_tells_whether_anything_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tripwire, "_asked", tripwire.DOCUMENTED)
+    token = tripwire.state()
+    # The second deviate is the cached one.
+    for draw in (random.random, np.random.random_sample, np.random.randn, np.random.randn):
+        assert tripwire._holds(token)
+        before = token
+        draw()
+        assert not tripwire._holds(before)
+        token = tripwire.state()
+    tripwire.restore(token)
+    other = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.MT19937(3))
+    assert not tripwire._holds(token)
+    np.random.set_bit_generator(other)
+    assert tripwire._holds(token)
+
+
 DRAWS = {
     "random": [
         random.random,

@@ -23,9 +23,6 @@ use std::{
 /// disk pins.
 const BEHIND_BLOCKS_MAX: usize = 4;
 
-/// Bytes copied at a time: they stay in the processor's cache on the way.
-const COPY_BYTES: u64 = 256 << 10;
-
 /// Memory for rows is reserved so much at a time.
 const ROWS_STEP_BYTES: u64 = 64 << 10;
 
@@ -35,8 +32,6 @@ pub struct OpenSegment {
     file: Arc<dyn VfsFile>,
     /// The block being filled, and its index.
     last: Option<(u32, BlockWriter)>,
-    /// Part of an element on its way from staging to its block.
-    copied: Vec<u8>,
     /// Full blocks on their way to the file.
     unwritten: Arc<Unwritten>,
     /// Monotonic time of the last append.
@@ -85,7 +80,6 @@ impl OpenSegment {
             segment: Arc::new(segment),
             file,
             last: None,
-            copied: Vec::new(),
             unwritten: Arc::default(),
             touched: now,
         })
@@ -96,7 +90,7 @@ impl OpenSegment {
         &self.segment
     }
 
-    /// Appends an element whose bytes `copy` provides piecewise: (offset in the element, buffer).
+    /// Appends an element that `copy` appends to blocks piecewise: (offset in the element, bytes, block).
     /// On an error nothing was appended.
     ///
     /// # Errors
@@ -105,7 +99,7 @@ impl OpenSegment {
         &mut self,
         row: &Row<'_>,
         ram: &RamTier,
-        mut copy: impl FnMut(u64, &mut [u8]) -> Result<()>,
+        mut copy: impl FnMut(u64, usize, &mut BlockWriter) -> Result<()>,
     ) -> Result<(u32, Location)> {
         self.make_room_for(row)?;
         let begin = self.last.as_ref().map(|(index, w)| (*index, w.filled_len()));
@@ -131,10 +125,8 @@ impl OpenSegment {
             let Some((_, writer)) = self.last.as_mut() else {
                 continue;
             };
-            let len = (writer.room() as u64).min(row.len - done).min(COPY_BYTES) as usize;
-            self.copied.resize(len.max(self.copied.len()), 0);
-            let part = &mut self.copied[..len];
-            if let Err(e) = copy(done, part).and_then(|()| writer.append(part)) {
+            let len = (writer.room() as u64).min(row.len - done) as usize;
+            if let Err(e) = copy(done, len, writer) {
                 break Err(e);
             }
             done += len as u64;

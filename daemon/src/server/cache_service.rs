@@ -12,6 +12,7 @@ use crate::{
     session::Session,
     task,
 };
+use bytes::Bytes;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -62,33 +63,12 @@ impl v1::cache_server::Cache for Service {
     }
 
     async fn commit(&self, request: Request<v1::CommitRequest>) -> Reply<v1::CommitResponse> {
-        let body = request.get_ref();
-        let (session, collection) = self.open(&request, body.session, body.collection)?;
-        let staging = session.staging()?;
-        let elements: Vec<_> = request
-            .into_inner()
-            .elements
-            .into_iter()
-            .map(element)
-            .collect::<Result<_>>()?;
+        let session = self.session(&request, request.get_ref().session)?;
         let cache = Arc::clone(&self.0);
-        let committed =
-            task::blocking(move || cache.commit(&session, &collection, &*staging, elements)).await;
-        let committed = committed.map_err(|_| Error::corrupt("a commit failed"))?;
-        let committed = committed.into_iter().map(|c| match c {
-            // The committer knows its own layouts.
-            Committed::At(at) => v1::Committed {
-                location: Some(location(&at, 0)),
-                refused: String::new(),
-            },
-            Committed::Refused(code) => v1::Committed {
-                location: None,
-                refused: code.into(),
-            },
-        });
-        Ok(Response::new(v1::CommitResponse {
-            committed: committed.collect(),
-        }))
+        let committed = task::blocking(move || commit(&cache, &session, request.into_inner())).await;
+        Ok(Response::new(
+            committed.map_err(|_| Error::corrupt("a commit failed"))??,
+        ))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Reply<v1::ReleaseResponse> {
@@ -181,6 +161,43 @@ pub(super) async fn acquire(
             .map_or_else(String::new, |why| why.to_string()),
         ..answered(answers.answers)
     })
+}
+
+/// Blocking.
+fn commit(cache: &Arc<Cache>, session: &Session, body: v1::CommitRequest) -> Result<v1::CommitResponse> {
+    let collection = used(cache, session, body.collection)?;
+    let staging = session.staging()?;
+    let elements = body.elements.into_iter().map(element).collect::<Result<_>>()?;
+    let committed = cache.commit(session, &collection, &*staging, elements);
+    let committed = committed.into_iter().map(|c| match c {
+        // The committer knows its own layouts.
+        Committed::At(at) => v1::Committed {
+            location: Some(location(&at, 0)),
+            refused: String::new(),
+        },
+        Committed::Refused(code) => v1::Committed {
+            location: None,
+            refused: code.into(),
+        },
+    });
+    Ok(v1::CommitResponse {
+        committed: committed.collect(),
+    })
+}
+
+/// Ends what an answer granted that cannot be given.
+pub(super) fn take_back(
+    cache: &Cache,
+    session: &Session,
+    collection: u64,
+    asked: &[Bytes],
+    answer: &v1::AcquireResponse,
+) -> Result<()> {
+    let granted = asked.iter().zip(&answer.answers);
+    let granted = granted.filter(|(_, one)| matches!(one.kind, Some(v1::answer::Kind::Granted(_))));
+    let granted: Vec<_> = granted.map(|(f, _)| digest(f)).collect::<Result<_>>()?;
+    used(cache, session, collection)?.release(&granted, session.id);
+    Ok(())
 }
 
 /// `Memo`, whichever socket it is asked on. Blocking.

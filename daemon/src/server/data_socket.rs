@@ -31,12 +31,12 @@ const BLOCKS_MAX: usize = 64;
 /// A request is a few numbers per block, or a graph of some kilobytes. Clients send larger ones by gRPC.
 const PACKET_BYTES_MAX: usize = 64 << 10;
 
-/// Longest answer to Locate, in which each layout is up to 1 MiB: a packet has to fit the socket's buffer (208 KiB, unless
+/// Longest answer to Locate or Acquire, in which each layout is up to 1 MiB: a packet has to fit the socket's buffer (208 KiB, unless
 /// the machine is set up otherwise). Clients ask for more by gRPC.
 const ANSWER_BYTES_MAX: usize = 128 << 10;
 
 /// The one version of this protocol.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A client that connects says hello within this time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -133,7 +133,10 @@ async fn converse(
     session: &Arc<Session>,
     buffer: &mut [u8],
 ) -> Result<()> {
-    while let Some(ask) = next(cache, socket, buffer).await? {
+    let mut soon = true;
+    while let Some(ask) = next(cache, socket, buffer, soon).await? {
+        // Who was given something to compute is at that for a while.
+        soon = !matches!(ask, Ask::Acquire(_));
         let reply = match ask {
             Ask::Report(report) => {
                 if let Err(error) = reported(cache, session, &report) {
@@ -143,6 +146,7 @@ async fn converse(
             }
             Ask::Plan(graph) => plan(cache, session, graph).await,
             Ask::Locate(ask) => locate(cache, session, ask).await,
+            Ask::Acquire(ask) => acquire(cache, session, ask).await,
             ask => {
                 let (cache, session) = (Arc::clone(cache), Arc::clone(session));
                 let reply = task::blocking(move || answer(&cache, &session, ask)).await;
@@ -167,13 +171,18 @@ async fn plan(cache: &Arc<Cache>, session: &Arc<Session>, graph: Bytes) -> Resul
 }
 
 async fn locate(cache: &Cache, session: &Session, ask: v1::AcquireRequest) -> Result<Reply> {
-    let ask = v1::AcquireRequest {
-        leases_max: 0,
-        wait_ms: 0,
-        ..ask
-    };
+    let ask = v1::AcquireRequest { leases_max: 0, ..ask };
+    acquire(cache, session, ask).await
+}
+
+async fn acquire(cache: &Cache, session: &Session, ask: v1::AcquireRequest) -> Result<Reply> {
+    let collection = ask.collection;
+    let asked = ask.wanted.iter().chain(&ask.ahead);
+    let asked: Vec<_> = asked.map(|item| item.fingerprint.clone()).collect();
+    let ask = v1::AcquireRequest { wait_ms: 0, ..ask };
     let located = cache_service::acquire(cache, session, ask).await?;
     if located.encoded_len() > ANSWER_BYTES_MAX {
+        cache_service::take_back(cache, session, collection, &asked, &located)?;
         let message = "the answer is too long for a packet: ask by gRPC";
         return Err(Error::new(Kind::Invalid, "too-large", message));
     }
@@ -215,7 +224,7 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
             let evicted = evicted.into_iter().map(wire).collect();
             Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
         }
-        Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) | Ask::Locate(_) => {
+        Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) | Ask::Locate(_) | Ask::Acquire(_) => {
             Err(bad_request("hello was said already"))
         }
     }
@@ -307,10 +316,10 @@ async fn death(pid: u32) {
     let _ = pidfd.readable().await;
 }
 
-/// What is asked next, by a client whose last question was answered just now.
-async fn next(cache: &Cache, socket: &UnixSeqpacket, buffer: &mut [u8]) -> Result<Option<Ask>> {
+/// What is asked next, perhaps `soon`, by a client whose last question was answered just now.
+async fn next(cache: &Cache, socket: &UnixSeqpacket, buffer: &mut [u8], soon: bool) -> Result<Option<Ask>> {
     let until = cache.clock.monotonic() + POLL;
-    while cache.clock.monotonic() < until {
+    while soon && cache.clock.monotonic() < until {
         match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
             Ok((received, _)) => return decode(&buffer[..received]),
             Err(Errno::AGAIN) => tokio::task::yield_now().await,

@@ -5,7 +5,7 @@ use prebake_daemon::{
     budget::Budget,
     clock::Clock,
     collection::{Collection, Domain, Nearest, Origin},
-    memory::{BLOCK_BYTES, Block},
+    memory::{BLOCK_BYTES, Block, BlockWriter},
     segment::{Cost, Location, OpenSegment, Row},
     tier::{ram::RamTier, ssd::SsdTier},
     vfs::OsVfs,
@@ -144,10 +144,7 @@ fn append_bytes(
         len: bytes.len() as u64,
         cost: Cost { cpu_ns, io_ns: 1 },
     };
-    let copy = |at: u64, into: &mut [u8]| {
-        into.copy_from_slice(&bytes[at as usize..at as usize + into.len()]);
-        Ok(())
-    };
+    let copy = |at: u64, len, to: &mut BlockWriter| to.append(&bytes[at as usize..at as usize + len]);
     open.append(&row, ram, copy).unwrap()
 }
 

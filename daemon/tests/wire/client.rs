@@ -64,7 +64,7 @@ impl Daemon {
     /// A job: both its connections, and its session.
     pub async fn job(&self) -> Job {
         let data = self.data().await;
-        let welcome = data.hello(2).await.unwrap();
+        let welcome = data.hello(3).await.unwrap();
         let stream = UnixStream::connect(self.folder().join("prebake.sock")).await;
         Job {
             data,
@@ -202,9 +202,21 @@ impl Job {
     pub async fn commit(
         &self,
         collection: u64,
+        leased: (u8, u64),
+        place: (u64, u64),
+    ) -> Result<v1::Location, String> {
+        let request = self.committing(collection, leased, place);
+        let committed = timeout(PATIENCE, self.cache().commit(request)).await.unwrap();
+        let committed = committed.unwrap().into_inner().committed.remove(0);
+        committed.location.ok_or(committed.refused)
+    }
+
+    pub fn committing(
+        &self,
+        collection: u64,
         (n, token): (u8, u64),
         (staging_offset, len): (u64, u64),
-    ) -> Result<v1::Location, String> {
+    ) -> v1::CommitRequest {
         let element = v1::Element {
             fingerprint: vec![n; 32].into(),
             token,
@@ -213,14 +225,11 @@ impl Job {
             len,
             ..Default::default()
         };
-        let request = v1::CommitRequest {
+        v1::CommitRequest {
             session: self.session,
             collection,
             elements: vec![element],
-        };
-        let committed = timeout(PATIENCE, self.cache().commit(request)).await.unwrap();
-        let committed = committed.unwrap().into_inner().committed.remove(0);
-        committed.location.ok_or(committed.refused)
+        }
     }
 }
 

@@ -31,7 +31,7 @@ const STRANGER: u32 = 65_534;
 #[tokio::test]
 async fn a_session_begins_with_hello_in_this_protocol_version() {
     let daemon = Daemon::start();
-    for version in [0, 1, u32::MAX] {
+    for version in [0, 2, u32::MAX] {
         let data = daemon.data().await;
         let failure = data.hello(version).await.unwrap_err();
         assert_eq!(failure.code, "protocol-version");
@@ -44,7 +44,7 @@ async fn a_session_begins_with_hello_in_this_protocol_version() {
     assert_eq!(daemon.cache.sessions.opened(), 0);
 
     let data = daemon.data().await;
-    data.hello(2).await.unwrap();
+    data.hello(3).await.unwrap();
     assert_eq!(
         data.refusal(Ask::Hello(v1::Hello::default())).await,
         "bad-request"
@@ -172,6 +172,45 @@ async fn what_is_there_is_located_on_the_data_socket_and_nothing_is_leased_or_wa
     assert_eq!(locate(collection).await, Ok(Kind::Hit(at)));
     let (_, others) = of_another_user(&daemon);
     assert_eq!(locate(others).await, locate(u64::MAX).await);
+}
+
+#[tokio::test]
+async fn what_is_leased_on_the_data_socket_is_so_for_all_and_nothing_is_waited_for() {
+    use v1::answer::Kind;
+    let daemon = Daemon::start();
+    let (job, other) = (daemon.job().await, daemon.job().await);
+    let collection = job.plan(graph(1)).await.unwrap();
+    let acquire = async |job: &client::Job, n| {
+        let ask = Ask::Acquire(job.wanting(collection, n, Duration::from_secs(60)));
+        match job.data.exchange(ask).await.unwrap() {
+            (Say::Located(mut located), 0) => located.answers.remove(0).kind.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let Kind::Granted(token) = acquire(&job, 1).await else {
+        panic!("nobody else has it");
+    };
+    assert_eq!(acquire(&other, 1).await, Kind::Held(true));
+    job.stage(4096).await;
+    job.commit(collection, (1, token), (0, 4096)).await.unwrap();
+    assert!(matches!(acquire(&other, 1).await, Kind::Hit(_)));
+}
+
+#[tokio::test]
+async fn what_is_granted_in_an_answer_too_long_for_a_packet_is_nobodys() {
+    let daemon = Daemon::start();
+    let (job, other) = (daemon.job().await, daemon.job().await);
+    let collection = job.plan(graph(1)).await.unwrap();
+    job.stage(4096).await;
+    let token = job.lease(collection, 1).await;
+    let mut long = job.committing(collection, (1, token), (0, 1));
+    long.elements[0].layout = " ".repeat(200 << 10);
+    job.cache().commit(long).await.unwrap();
+    let mut both = job.wanting(collection, 1, Duration::ZERO);
+    both.wanted
+        .extend(job.wanting(collection, 2, Duration::ZERO).wanted);
+    assert_eq!(job.data.refusal(Ask::Acquire(both)).await, "too-large");
+    other.lease(collection, 2).await;
 }
 
 #[tokio::test]

@@ -4,5 +4,6 @@ pub(crate) mod arrays;
 pub(crate) mod audit;
 pub(crate) mod buffer;
 pub(crate) mod looks;
+pub(crate) mod memory;
 pub(crate) mod references;
 pub(crate) mod texts;

@@ -10,6 +10,7 @@ use crate::{
     commit::{Committed, Element, Source},
     error::{Error, Kind, Result},
     lease::Token,
+    memory::BlockWriter,
 };
 use arrow_flight::{FlightData, PutResult};
 use futures_util::{Stream, stream};
@@ -49,12 +50,11 @@ impl Source for arrow_buffer::Buffer {
         self.len() as u64
     }
 
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+    fn append(&self, offset: u64, len: usize, to: &mut BlockWriter) -> Result<()> {
         let part = usize::try_from(offset)
             .ok()
-            .and_then(|at| self.get(at..)?.get(..into.len()));
-        into.copy_from_slice(part.ok_or_else(|| Error::corrupt("an element ends outside its memory"))?);
-        Ok(())
+            .and_then(|at| self.get(at..)?.get(..len));
+        to.append(part.ok_or_else(|| Error::corrupt("an element ends outside its memory"))?)
     }
 }
 
