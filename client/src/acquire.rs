@@ -184,8 +184,8 @@ impl Inner {
         }
     }
 
-    /// Locates items without asking for leases; whether the first of them is there.
-    pub(crate) fn locate_all(&self, items: &[usize]) -> Result<bool> {
+    /// Locates some of these items, those that are there, without asking for leases.
+    pub(crate) fn locate_all(&self, items: &[usize]) -> Result<()> {
         let mut search = Search {
             wanted: items[..items.len().min(WARM_WINDOW)].to_vec(),
             ahead: Vec::new(),
@@ -199,14 +199,12 @@ impl Inner {
         };
         let question = self.question(&search, &mut self.state.lock(), false);
         let Some(question) = question.filter(|question| question.warm) else {
-            return Ok(false);
+            return Ok(());
         };
-        let Some(located) = self.session.acquire_at_once(&question.request, true)? else {
-            return Ok(false);
-        };
-        let mut state = self.state.lock();
-        search.learn(&question, located, &mut state)?;
-        Ok(items.first().is_some_and(|i| state.found[*i].is_some()))
+        if let Some(located) = self.session.acquire_at_once(&question.request, true)? {
+            search.learn(&question, located, &mut self.state.lock())?;
+        }
+        Ok(())
     }
 
     /// Asks what the job will want later, the first time.

@@ -13,6 +13,9 @@ use std::sync::{Arc, Weak};
 /// Bytes mapped and entered in one go: a look at whether to stop comes after a millisecond or two.
 const PART_BYTES: usize = 16 << 20;
 
+/// Items whose places are known that it goes on with: many times what a part holds.
+const LOCATED_AHEAD: usize = 2048;
+
 /// Begins it, unless it is at it or nothing is left to be done.
 pub(crate) fn begin(inner: &Arc<Inner>) {
     {
@@ -37,11 +40,6 @@ fn run(items: &Weak<Inner>) {
     }
 }
 
-/// The same in a thread that looks at inputs, as far as they were looked at.
-pub(crate) fn go_on(inner: &Inner) {
-    while !beside::is_stopped() && inner.prefault() {}
-}
-
 impl Inner {
     /// The next part; false if there is none, or it cannot be done.
     fn prefault(&self) -> bool {
@@ -49,8 +47,9 @@ impl Inner {
             let mut state = self.state.lock();
             (state.unknown_next(), state.access)
         };
-        if !unknown.is_empty() && !self.locate_all(&unknown).unwrap_or(false) {
-            return false;
+        // Those that were not looked at yet, or are not there, end it when it comes to them.
+        if !unknown.is_empty() {
+            let _ = self.locate_all(&unknown);
         }
         let runs = self.state.lock().faults_next();
         // What is on SSD is read when it is its turn.
@@ -69,16 +68,14 @@ impl State {
         self.expected.next_fault().is_some()
     }
 
-    /// Items from there on of which it is not known where they lie, if the first is one.
+    /// Items a little further on of which it is not known where they lie: the job does not get there first.
     fn unknown_next(&mut self) -> Vec<usize> {
-        match self.is_fault_coming() {
-            true => {
-                let order = self.expected.faults();
-                let unknown = order.iter().copied().take_while(|i| self.found[*i].is_none());
-                unknown.collect()
-            }
-            false => Vec::new(),
+        if !self.is_fault_coming() {
+            return Vec::new();
         }
+        let order = self.expected.faults().iter().take(LOCATED_AHEAD).copied();
+        let unknown = order.skip_while(|i| self.found[*i].is_some());
+        unknown.take_while(|i| self.found[*i].is_none()).collect()
     }
 
     /// Where those lie that come next and were not touched, which they are from now on; neighbours as one.

@@ -21,8 +21,7 @@ const AT_ONCE: Duration = Duration::from_micros(500);
 /// How long none is begun after one, in its own time: epochs may be much shorter than a sweep.
 const REST: u32 = 4;
 
-/// Of the thread. Jobs go first; yet not the least, since it holds their lock for some microseconds now and then. The first sweep
-/// does what its job would do otherwise.
+/// Of the thread. Jobs go first; yet not the least, since it holds their lock for some microseconds now and then.
 const NICENESS: i32 = 10;
 
 /// Parts that the memo is asked for at once: a question takes most of a millisecond, however little is asked.
@@ -86,9 +85,7 @@ impl Sweep {
     /// Goes on in a thread; false if there is none to be had.
     fn detach(self) -> bool {
         beside::run("prebake-sweep", move || {
-            if !self.new {
-                let _ = setpriority_process(Some(gettid()), NICENESS);
-            }
+            let _ = setpriority_process(Some(gettid()), NICENESS);
             self.go_on();
         })
     }
@@ -111,8 +108,6 @@ impl Sweep {
                 (next, answers.unwrap_or_else(ask))
             });
             self.note(&inner, parts, answers);
-            // As far as the job's order goes through what was looked at.
-            prefault::go_on(&inner);
             if next.is_empty() || beside::is_stopped() {
                 return self.end(&inner);
             }
