@@ -55,7 +55,7 @@ SIZES = {
     "full": Size(
         rounds=10,
         processes=10,
-        pairs=20,
+        pairs=60,
         files=1_000_000,
         items=10_000,
         images=300,
