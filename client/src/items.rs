@@ -188,9 +188,11 @@ impl Items {
             return Ok(None);
         };
         let layout = Arc::clone(&state.layouts[number]);
-        state.access = match writable && runs.len() == 1 {
-            true => Access::Private,
-            false => Access::Reading,
+        state.access = match (writable, runs.len()) {
+            (true, 1) => Access::Private,
+            // Of a batch that lies in two segments it says nothing of the next.
+            (true, some) if 2 * some <= indices.len() => state.access,
+            _ => Access::Reading,
         };
         let bytes = match (runs.as_slice(), writable) {
             ([run], true) => inner.session.view(run).ok().flatten(),
