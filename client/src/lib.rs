@@ -43,6 +43,7 @@ mod inputs;
 mod items;
 mod job;
 mod location;
+mod made_of;
 mod memo;
 mod paths;
 mod prefault;

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import prebake
 import pytest
-from conftest import settle
+from conftest import settle, threads
 from prebake import _job
 
 COUNT = 64
@@ -24,17 +24,6 @@ WAIT_SECONDS_MAX = 30.0
 
 def element(path: str) -> Any:
     return np.full(ELEMENT_BYTES, int(Path(path).read_text()), np.uint8)
-
-
-def threads() -> list[str]:
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            names.append((task / "comm").read_text().strip())
-        except OSError:
-            # It ended.
-            continue
-    return [name for name in names if name.startswith("prebake-")]
 
 
 def quiet() -> None:

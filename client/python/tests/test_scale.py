@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import prebake
 import pytest
-from conftest import settle
+from conftest import settle, threads
 from prebake import _job, graph, snapshot
 from prebake.code import identify
 from prebake.fill import Fill, nothing_ahead
@@ -192,13 +192,7 @@ assert not held.holds([step, named])
 
 def _sweeps() -> bool:
     """Whether a thread of this process looks at inputs."""
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            names.append((task / "comm").read_text().strip())
-        except OSError:
-            continue
-    return "prebake-sweep" in names
+    return "prebake-sweep" in threads()
 
 
 @pytest.mark.usefixtures("connected")
