@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import made
+
 from prebake._bin import path as program
 from prebake._demo_daemon import PrivateDaemon
 

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import report
-from prebake._demo_run import ONE_THREAD
 from rows import Row
+
+from prebake._demo_run import ONE_THREAD
 
 
 @dataclass

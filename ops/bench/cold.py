@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from processes import cache_environment, children_cpu_seconds, cpu_seconds
+from rows import Row
+
 from prebake import _demo_job
 from prebake._demo_daemon import PrivateDaemon
 from prebake._demo_pipeline import COUNT_FILE
 from prebake._demo_run import Result, Stage, Task
-from processes import cache_environment, children_cpu_seconds, cpu_seconds
-from rows import Row
 
 JOBS = 4
 #: Images that are made before.

@@ -9,8 +9,9 @@ import random
 import sys
 from pathlib import Path
 
-import prebake
 from elements import BATCH, VALUES, element, files
+
+import prebake
 
 
 def main() -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import time
 
-from prebake.code import identify
 from torchvision import transforms
 from torchvision.datasets.folder import default_loader
+
+from prebake.code import identify
 
 
 def main() -> None:

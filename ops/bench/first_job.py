@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import prebake
 from elements import BATCH, element, files, touch
+
+import prebake
 from prebake import _native, graph
 from prebake.code import identify
 

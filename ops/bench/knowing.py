@@ -9,9 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon
 from processes import run
 from rows import Row
+
+from prebake._demo_daemon import PrivateDaemon
 
 SCRIPT = "knowing_job.py"
 #: Files of a folder.

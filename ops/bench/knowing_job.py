@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import prebake
 from prebake import _native, graph, snapshot, tripwire
 from prebake.code import identify

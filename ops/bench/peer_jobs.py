@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from peers import ADDRESS
+
 from prebake._demo_run import ONE_THREAD
 
 #: A request that takes longer hangs; the longest fills Ray's store, or optimizes for litdata, within 40 s.

@@ -18,13 +18,14 @@ from typing import Any
 from elements import make_files
 from peer_jobs import Jobs, PeerError, Read, Servers, Side
 from peers import PASSES
-from prebake._demo_daemon import PrivateDaemon
-from prebake._demo_pipeline import COUNT_FILE
 from processes import cache_environment
 from rivals import OWN, RIVALS, Rival
 from rows import Row
 from warm import wait_until_stored
 from work import make_raw, make_text
+
+from prebake._demo_daemon import PrivateDaemon
+from prebake._demo_pipeline import COUNT_FILE
 
 #: Everything must fit.
 RAM_BYTES = 3 << 30

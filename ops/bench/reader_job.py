@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 from elements import BATCH, SHAPE, VALUES, element, files, mapped, touch
+
+import prebake
 
 #: What the figures may depend on.
 PACKAGES = ("prebake", "numpy", "torch")

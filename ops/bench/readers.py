@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake._demo_run import ONE_THREAD
 from processes import cache_environment, wait_until_quiet
 from rows import Row
+
+from prebake._demo_daemon import PrivateDaemon
+from prebake._demo_run import ONE_THREAD
 
 #: Passes before any is measured: the second finds all that the first one mapped, and looks at no file anew;
 #: copies go to memory that was used often by then.

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elements import make_files
-from prebake._demo_daemon import PrivateDaemon
 from processes import run
 from rows import Row
 from warm import RAM_BYTES as FILL_RAM_BYTES
 from warm import SETTLE_SECONDS, wait_until_stored
+
+from prebake._demo_daemon import PrivateDaemon
 
 #: Of the RAM tier: a sixth of the elements, of which each pass reads all.
 RAM_BYTES = 256 << 20

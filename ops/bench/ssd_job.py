@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 from elements import BATCH, SHAPE, element, files, touch
+
+import prebake
 
 #: What one read asks for, as large as a block; of shuffled ones, as large as an element.
 READ_BYTES = 4 << 20

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elements import make_files
-from prebake._demo_daemon import PrivateDaemon
 from processes import private_rss_mib, run
 from readers import Readers, compare
 from rows import Row
+
+from prebake._demo_daemon import PrivateDaemon
 
 #: The elements are 150 kB each and must all fit.
 RAM_BYTES = 3 << 30

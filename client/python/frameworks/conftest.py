@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from prebake._demo_daemon import PrivateDaemon
 
 #: A job imports its framework (TensorFlow: ten seconds on a busy machine) and works for a second.

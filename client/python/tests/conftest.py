@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+
 from prebake._demo_daemon import PrivateDaemon
 
 Run = Callable[..., str]

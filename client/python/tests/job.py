@@ -11,8 +11,9 @@ import sys
 from typing import Any
 
 import numpy as np
-import prebake
 from PIL import Image, UnidentifiedImageError
+
+import prebake
 from prebake import _job
 
 

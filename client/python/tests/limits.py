@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from prebake._demo_daemon import PrivateDaemon, find_daemon
 from spread import SpreadJob
+
+from prebake._demo_daemon import PrivateDaemon, find_daemon
 
 SECONDS_MAX = 30.0
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import prebake
 
 #: 36 MB of elements: more than the least memory budget holds of blocks.

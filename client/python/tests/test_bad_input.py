@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from conftest import settle
+
+import prebake
 from prebake import _job
 
 COUNT = 6

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import prebake
 import pytest
+
+import prebake
 
 
 class Node:

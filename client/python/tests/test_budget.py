@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from prebake._demo_daemon import PrivateDaemon
 from spread import texts
+
+from prebake._demo_daemon import PrivateDaemon
 
 SSD_BYTES = 24 << 20
 RAM_BYTES = 64 << 20

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import settle
+
 from prebake._demo_daemon import PrivateDaemon
 
 FUNCTION = """

@@ -12,8 +12,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 
 COUNT = 8
 #: Of a cached function: long enough to be drawn beside, and short.

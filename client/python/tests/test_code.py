@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Optional
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 
 Run = Callable[..., str]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import settle
+
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from PIL import Image
+
+import prebake
 from prebake import _native
 
 # The environment with torch has none of these; there the rest of the suite runs.

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from conftest import make_images
 from PIL import Image
+
+import prebake
 from prebake import _job
 from prebake.pipeline import Pipeline
 

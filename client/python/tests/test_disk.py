@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from conftest import settle
+
 from prebake._demo_daemon import PrivateDaemon
 
 #: 90 MB of elements, of which the RAM tier holds less than a third.

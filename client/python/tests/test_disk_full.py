@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Jobs, make_images
+
 from prebake._demo_daemon import PrivateDaemon
 
 DISK_BYTES = 24 << 20

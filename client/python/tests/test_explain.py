@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import settle
+
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import Jobs
 from job import digest
+
 from prebake._demo_daemon import PrivateDaemon
 
 pa = pytest.importorskip("pyarrow")

@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 import pytest
+
 from prebake import graph, leaves
 from prebake.code import identify
 from prebake.leaves import Leaf

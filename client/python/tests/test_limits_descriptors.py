@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from limits import descriptors, log, started_by, wait_until
-from prebake._demo_daemon import PrivateDaemon
 from spread import SpreadJob, texts
+
+from prebake._demo_daemon import PrivateDaemon
 
 LIMIT = 256
 #: More blocks than the limit has descriptors, were there no other bound.

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from limits import counted_bytes, links, log, shared_bytes, wait_until
-from prebake._demo_daemon import PrivateDaemon
 from spread import SpreadJob, texts
+
+from prebake._demo_daemon import PrivateDaemon
 
 MIB = 1 << 20
 RAM_BYTES = 48 * MIB

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 from prebake import looks
 from prebake.reads import Recorder
 

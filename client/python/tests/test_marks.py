@@ -7,8 +7,9 @@ import pickle
 import random
 from typing import Any
 
-import prebake
 import pytest
+
+import prebake
 from prebake import classes, marks
 
 

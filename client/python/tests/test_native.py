@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from prebake._demo_daemon import PrivateDaemon
 
 GRAPH = json.dumps(

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from prebake import Refused, fingerprint, named, values
 from test_values import round_trip
+
+from prebake import Refused, fingerprint, named, values
 
 Pair = namedtuple("Pair", "left right")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 from prebake import errors, probe
 
 Run = Callable[..., str]

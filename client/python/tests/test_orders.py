@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import prebake
 import pytest
+
+import prebake
 
 WORDS = {"alpha", "beta", "gamma", "delta"}
 BY_KIND = {"greek": {"alpha", "beta", "gamma"}}

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from PIL import Image
+
+import prebake
 from prebake import errors
 
 

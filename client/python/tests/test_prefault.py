@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from conftest import settle, threads
+
+import prebake
 from prebake import _job
 
 COUNT = 64

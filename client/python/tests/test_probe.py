@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from prebake import probe
 from prebake._startup import is_startup
 from prebake.code import identify

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from PIL import Image
+
+import prebake
 from prebake import _job
 from prebake._demo_daemon import PrivateDaemon
 

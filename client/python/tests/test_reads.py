@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+
 from prebake import reads
 from prebake.reads import Recorder
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from conftest import SETTLED_SECONDS, settle
+
+import prebake
 from prebake import marks
 
 COUNT = 8

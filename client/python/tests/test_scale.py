@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from conftest import settle, threads
+
+import prebake
 from prebake import _job, graph, snapshot
 from prebake.code import identify
 from prebake.fill import Fill, nothing_ahead

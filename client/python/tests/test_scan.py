@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 
 LOG = logging.getLogger(__name__)
 CONFIG = {"size": 3}

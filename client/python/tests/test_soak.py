@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from conftest import settle
-from prebake._demo_daemon import PrivateDaemon
 from soak_job import FILES, text
+
+from prebake._demo_daemon import PrivateDaemon
 
 JOBS = 3
 ROUNDS = 5

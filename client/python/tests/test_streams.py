@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import prebake
 import pytest
 import streams
 from conftest import SETTLED_SECONDS, TEXTS, Take, write_text
+
+import prebake
 from prebake import errors
 from prebake._demo_daemon import PrivateDaemon
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prebake import Refused, tables, values
 from test_values import round_trip
+
+from prebake import Refused, tables, values
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import prebake
 import pytest
 from conftest import make_images
 from PIL import Image
+
+import prebake
 from prebake import _job
 from prebake._demo_daemon import PrivateDaemon
 
@@ -264,8 +265,9 @@ def test_it_looks_like_what_it_wraps(cache: Cache, made: Path) -> None:
 
 
 def test_tensors_come_back_as_they_were() -> None:
-    from prebake import values
     from torchvision import tv_tensors
+
+    from prebake import values
 
     numbers = torch.arange(24, dtype=torch.uint8).reshape(2, 4, 3)
     boxes = torch.tensor([[0.0, 1.0, 2.0, 3.0]])

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 from prebake import _job, collated
 from prebake._demo_daemon import PrivateDaemon
 

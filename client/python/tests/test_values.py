@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+
 from prebake import Refused, fingerprint, values, writer
 
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from conftest import Run, settle
+
+import prebake
 from prebake import _bin, _job, errors, values, verify
 from prebake._demo_daemon import PrivateDaemon
 

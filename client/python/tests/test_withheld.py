@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from prebake import withheld
 from prebake.withheld import MEMORY_BYTES, Withheld
 

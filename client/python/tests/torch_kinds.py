@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import prebake
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
@@ -20,6 +19,8 @@ from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.datasets import ImageFolder, VisionDataset, VOCSegmentation
 from torchvision.transforms import v2
+
+import prebake
 
 
 def note_decode() -> None:

@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import prebake
 import torch
 from streams import draw, numbers
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+import prebake
 
 
 class Texts(IterableDataset):

@@ -3,7 +3,6 @@
 import os
 import sys
 
-import prebake
 import record
 import torch
 from accelerate import Accelerator
@@ -11,6 +10,8 @@ from accelerate.utils import set_seed
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import Compose, RandomResizedCrop, ToTensor
+
+import prebake
 
 
 def extract_label(fname):

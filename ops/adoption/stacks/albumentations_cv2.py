@@ -5,11 +5,12 @@ from pathlib import Path
 
 import albumentations as A
 import cv2
-import prebake
 import record
 import torch
 from albumentations.pytorch import ToTensorV2
 from torch.utils.data import DataLoader, Dataset
+
+import prebake
 
 
 class Images(Dataset):

@@ -3,7 +3,6 @@
 import sys
 from itertools import chain
 
-import prebake
 import record
 from datasets import load_dataset
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -16,6 +15,8 @@ from transformers import (
     default_data_collator,
     set_seed,
 )
+
+import prebake
 
 set_seed(record.SEED)
 record.seed()

@@ -3,9 +3,10 @@
 import sys
 
 import keras
-import prebake
 import record
 import tensorflow as tf
+
+import prebake
 
 keras.utils.set_random_seed(record.SEED)
 

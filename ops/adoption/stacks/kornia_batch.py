@@ -3,12 +3,13 @@
 import sys
 
 import kornia.augmentation as K
-import prebake
 import record
 import torch
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import Compose, Resize, ToTensor
+
+import prebake
 
 record.seed()
 dataset = ImageFolder(sys.argv[1], Compose([Resize((96, 96)), ToTensor()]))

@@ -3,12 +3,13 @@
 import sys
 
 import lightning
-import prebake
 import record
 import torch
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
+
+import prebake
 
 
 class Images(lightning.LightningDataModule):

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import monai
-import prebake
 import record
 import torch
 from monai.transforms import (
@@ -17,6 +16,8 @@ from monai.transforms import (
     Resized,
     ScaleIntensityd,
 )
+
+import prebake
 
 record.seed()
 monai.utils.set_determinism(seed=record.SEED)

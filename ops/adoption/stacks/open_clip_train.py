@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 
 import open_clip
-import prebake
 import record
 import torch
 from open_clip.transform import image_transform
 from open_clip_train.data import CsvDataset
 from torch.utils.data import DataLoader
+
+import prebake
 
 record.seed()
 table = record.FOLDER.parent / "pairs.csv"

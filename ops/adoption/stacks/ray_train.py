@@ -2,7 +2,6 @@
 
 import sys
 
-import prebake
 import ray
 import ray.train.torch
 import record
@@ -12,6 +11,8 @@ from ray.train.torch import TorchTrainer
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
+
+import prebake
 
 
 def train_loop(config):

@@ -2,12 +2,13 @@
 
 import sys
 
-import prebake
 import record
 import timm
 import torch
 from timm.data import create_dataset, create_loader
 from timm.optim import create_optimizer_v2
+
+import prebake
 
 record.seed()
 dataset = create_dataset("folder", root=sys.argv[1])

@@ -3,12 +3,13 @@
 import sys
 from pathlib import Path
 
-import prebake
 import record
 import soundfile
 import torch
 import torchaudio
 from torch.utils.data import DataLoader, Dataset
+
+import prebake
 
 
 class Digits(Dataset):

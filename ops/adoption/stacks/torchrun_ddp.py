@@ -2,7 +2,6 @@
 
 import sys
 
-import prebake
 import record
 import torch
 import torch.distributed as dist
@@ -10,6 +9,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
+
+import prebake
 
 dist.init_process_group("gloo")
 record.seed()

@@ -2,13 +2,14 @@
 
 import sys
 
-import prebake
 import record
 import torch
 from torch.utils.data import DataLoader, random_split
 from torchvision import models
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
+
+import prebake
 
 record.seed()
 transform = v2.Compose(

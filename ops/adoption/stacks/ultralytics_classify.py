@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-import prebake
 import record
 from ultralytics import YOLO
 from ultralytics.models.yolo.classify import ClassificationTrainer
+
+import prebake
 
 
 class Trainer(ClassificationTrainer):

@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import numpy
-import prebake
 import record
 import torch
 import webdataset as wds
 from PIL import Image
+
+import prebake
 
 record.seed()
 folder = record.FOLDER.parent / "shards"

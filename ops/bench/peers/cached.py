@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import prebake
 from elements import BATCH
 from work import Work
 
 import peers
+import prebake
 
 
 class Peer(peers.Peer):

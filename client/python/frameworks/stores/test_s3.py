@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from conftest import Node
-from prebake import remote
 from s3_store import COUNTS, S3
+
+from prebake import remote
 
 MAIN = """
 import json, os, sys, time

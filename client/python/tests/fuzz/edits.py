@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import file_edits
 import state_edits
-
 from target import Target
 
 

@@ -8,7 +8,6 @@ import os
 import images
 from datasets import LazyIndex
 from PIL import Image
-
 from target import Target
 
 

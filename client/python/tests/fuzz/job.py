@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import prebake
 
 SEED, FOLDER, RUN = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 import images
+
 from prebake._demo_daemon import PrivateDaemon
 
 #: A job takes a second or two; one that takes longer hangs.

@@ -9,7 +9,6 @@ import helper
 import numpy as np
 import settings
 import steps
-
 from target import Target
 
 
