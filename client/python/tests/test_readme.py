@@ -83,8 +83,8 @@ def run(folder: Path, language: str, text: str) -> subprocess.CompletedProcess[s
     ("language", "text"), BLOCKS, ids=[f"{place} {block[0]}" for place, block in enumerate(BLOCKS)]
 )
 def test_block(folder: Path, language: str, text: str) -> None:
-    if "flight" in text:
-        # Tests run side by side, each in a folder of its own: there must be something to read.
+    if "flight" in text or "prebake status" in text:
+        # Tests run side by side, in a folder for each process: there must be a daemon, and something to read.
         run(folder, *block("prebake.wrap"))
     done = run(folder, language, text)
     assert done.returncode == 0, done.stderr
