@@ -3,14 +3,23 @@
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
-/// To be waited for before a fork. Its lock is only tried: a child may inherit it locked.
+/// To be waited for before a fork. Its lock is tried for [`LOCK_WAIT`] at most: a child may inherit it locked.
 static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
+/// Many times what it takes to begin a thread, for which the lock is held: one that is done as soon as it was begun may
+/// begin another before.
+const LOCK_WAIT: Duration = Duration::from_millis(100);
+
 /// False if there is no thread to be had.
 pub(crate) fn run(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    let started = RUNNING.try_lock().and_then(|mut running| {
+    // Who ends them holds the lock until they ended.
+    if is_stopped() {
+        return false;
+    }
+    let started = RUNNING.try_lock_for(LOCK_WAIT).and_then(|mut running| {
         running.retain(|thread| !thread.is_finished());
         let thread = Builder::new().name(name.to_owned()).spawn(work);
         thread.map(|thread| running.push(thread)).ok()
@@ -25,7 +34,7 @@ pub(crate) fn is_stopped() -> bool {
 
 /// To be called before `fork`: they end, so that no child is born of a process with threads. What they did is done later.
 pub fn before_fork() {
-    let Some(mut running) = RUNNING.try_lock() else {
+    let Some(mut running) = RUNNING.try_lock_for(LOCK_WAIT) else {
         return;
     };
     if running.is_empty() {
@@ -37,4 +46,21 @@ pub fn before_fork() {
         let _ = thread.join();
     }
     STOPPED.store(false, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_thread_that_was_just_begun_begins_another() {
+        for _ in 0..1000 {
+            let (answer, answers) = channel();
+            assert!(run("prebake-first", move || {
+                let _ = answer.send(run("prebake-second", || {}));
+            }));
+            assert!(answers.recv().unwrap());
+        }
+    }
 }

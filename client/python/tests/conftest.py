@@ -93,7 +93,7 @@ def threads() -> list[str]:
 
 
 def settle(path: Path) -> None:
-    """Makes a file look as if it had been written a while ago, so that its stat can be trusted at once."""
+    """Dates a file back. By its ctime, which nobody can set, it is racy for RACY_SECONDS all the same."""
     before = path.stat()
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns - 10_000_000_000))
 
