@@ -35,8 +35,8 @@ def recording(identify: Callable[..., Any], seen: list[Json]) -> Callable[..., A
     """`identify`, which also notes what it found."""
 
     @functools.wraps(identify)
-    def noted(value: Any, name: str = "it") -> Any:
-        identity = identify(value, name)
+    def noted(value: Any, name: str = "it", watch: Any = None) -> Any:
+        identity = identify(value, name, watch)
         if len(seen) < SEEN_MAX:
             seen.append(described(name, identity))
         return identity

@@ -16,6 +16,7 @@ from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
 from prebake.instances import encode
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
 from prebake.surroundings import surround
+from prebake.watch import Watch
 
 #: Frames of Python for one value: some eight for each level of nesting.
 FRAMES_MAX = 20_000
@@ -46,25 +47,27 @@ def fingerprint(value: Any) -> str:
     return identify(value).digest.hex()
 
 
-def identify(value: Any, name: str = "it") -> Identity:
-    """The identity of a value; `name` is what a refusal calls it. Raises `Refused`, and nothing else."""
+def identify(value: Any, name: str = "it", watch: Watch | None = None) -> Identity:
+    """The identity of a value; `name` is what a refusal calls it, and `watch` is told what else is read for
+    it. Raises `Refused`, and nothing else.
+    """
     try:
-        return _identify(value, name)
+        return _identify(value, name, watch)
     except RecursionError:
         pass
     # Rare: a pipeline is some ten levels deep. Frames of Python are not on the machine's stack.
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, FRAMES_MAX))
     try:
-        return _identify(value, name)
+        return _identify(value, name, watch)
     except RecursionError:
         raise Refused(Code.TOO_LARGE, f"{name} is nested too deeply") from None
     finally:
         sys.setrecursionlimit(limit)
 
 
-def _identify(value: Any, name: str) -> Identity:
-    encoder = Encoder(name)
+def _identify(value: Any, name: str, watch: Watch | None) -> Identity:
+    encoder = Encoder(name, watch)
     encoder.emit("interpreter", (sys.implementation.cache_tag or sys.version).encode())
     try:
         start = len(encoder.out)

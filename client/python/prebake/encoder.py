@@ -20,6 +20,7 @@ from prebake._job import native
 from prebake.errors import Code, Refused
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
 from prebake.lookup import public, verdict_of
+from prebake.watch import COMPARED, Watch
 
 CODE_CONTEXT = "prebake 2026 python code v2"
 LEAF_CONTEXT = "prebake 2026 python leaf v1"
@@ -46,7 +47,9 @@ def digest(context: str, data: Any) -> bytes:
 
 
 class Encoder:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, watch: Watch | None = None) -> None:
+        #: What else it reads.
+        self.watch = watch or Watch()
         self.out = bytearray()
         self.packages: dict[str, str] = {}
         self.path: list[str] = [name]
@@ -147,6 +150,7 @@ class Encoder:
 
     def file(self, path: str) -> None:
         """A file that code reads by a name written in it: its content counts."""
+        self.watch.is_loose = True
         if path not in self.files:
             if os.path.exists(path) and not os.path.isfile(path):
                 code = Code.RANDOM if path in SYSTEM_RANDOM else Code.UNDECLARED
@@ -155,6 +159,7 @@ class Encoder:
 
     def look(self, path: str) -> None:
         """The same of what may be no file, as far as that can be known."""
+        self.watch.is_loose = True
         if os.path.isdir(path):
             self.files.setdefault(path, b"folder")
         else:
@@ -169,6 +174,8 @@ class Encoder:
             )
         kind = type(value)
         scalar = _SCALARS.get(kind)
+        if kind not in (COMPARED if scalar is None else _FIXED) and not packages.offers(value):
+            self.watch.is_loose = True
         if scalar is not None:
             self.emit(*scalar(value))
             return
@@ -327,6 +334,8 @@ _SCALARS: dict[type, Callable[[Any], tuple[str, bytes]]] = {
     bytes: lambda v: ("bytes", v),
     bytearray: lambda v: ("bytearray", memoryview(v)),
 }
+#: Of those, what never changes.
+_FIXED = frozenset(_SCALARS) - {bytearray}
 
 
 def _plain(encoder: Encoder, tag: str, value: Any) -> bool:
@@ -347,6 +356,7 @@ def _plain(encoder: Encoder, tag: str, value: Any) -> bool:
 
 def _sequence(tag: str) -> Callable[[Encoder, Any], None]:
     def encode(encoder: Encoder, value: Any) -> None:
+        encoder.watch.followed(value)
         if _plain(encoder, tag, value):
             return
         encoder.items(tag, value, ((f"[{i}]", member) for i, member in enumerate(value)), len(value))

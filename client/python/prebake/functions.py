@@ -21,6 +21,7 @@ from prebake import bytecode, lookup, packages, patches, scan
 from prebake.encoder import Encoder, Handler
 from prebake.errors import Code
 from prebake.marks import PURE, is_pure
+from prebake.watch import Watch
 
 #: Closure variables and attributes of installed functions that only remember what was worked out before.
 CACHES: dict[tuple[str, str], tuple[str, ...]] = {
@@ -44,6 +45,7 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.named(owner, module, code.co_qualname)
         return
     encoder.number(function)
+    encoder.watch.followed(function)
     if owner is None:
         start = len(encoder.out)
         encoder.emit("function")
@@ -61,6 +63,8 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
     named = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
     for name, value in zip(named, defaults, strict=False):
         encoder.member(f".{name}", value, "default")
+    # Their names are not compared.
+    encoder.watch.is_loose |= bool(function.__kwdefaults__)
     for name, value in sorted((function.__kwdefaults__ or {}).items()):
         encoder.text("keyword default", name)
         encoder.member(f".{name}", value, "default")
@@ -76,6 +80,7 @@ def _closed_over(encoder: Encoder, name: str, cell: types.CellType, used: byteco
         module = None
     if isinstance(module, types.ModuleType):
         # Imported in the outer function: as a global, it is what is taken of it.
+        encoder.watch.followed(cell)
         encoder.path.append(f".{name}")
         encoder.text("module", name)
         _reached(encoder, module, name, used)
@@ -88,6 +93,7 @@ def _attributes(encoder: Encoder, function: Any, *skipped: str) -> None:
     """What is kept on a function: `__wrapped__` too, which code may call."""
     for name, value in sorted(vars(function).items()):
         if name not in skipped:
+            encoder.watch.is_loose = True
             encoder.text("attribute", name)
             encoder.member(f".{name}", value)
 
@@ -99,13 +105,19 @@ def _is_of(code: types.CodeType, module: str) -> bool:
 
 
 def write_code(encoder: Encoder, code: types.CodeType) -> None:
-    body = bytecode.body(code)
+    body, watch = bytecode.body(code), encoder.watch
     encoder.emit("code", struct.pack(f">{len(body.instructions)}q", *body.instructions))
-    encoder.value(body.header)
-    encoder.value(tuple(body.constants))
+    try:
+        # None of it ever changes.
+        encoder.watch = Watch()
+        encoder.value(body.header)
+        encoder.value(tuple(body.constants))
+    finally:
+        encoder.watch = watch
 
 
 def _cell(encoder: Encoder, cell: types.CellType) -> None:
+    encoder.watch.followed(cell)
     try:
         content = cell.cell_contents
     except ValueError:
@@ -149,10 +161,12 @@ def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecod
             encoder.kind = outer
             encoder.path.pop()
         elif name in builtins:
+            encoder.watch.looked_up(builtins, name)
             encoder.text("builtin", name)
             if not lookup.covers(builtins[name]):
                 encoder.value(builtins[name])
         else:
+            encoder.watch.is_loose = True
             encoder.emit("unbound")
     for name, level, names in sorted(used.imports):
         _imported(encoder, namespace, (name, level, names), used)
@@ -177,6 +191,8 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
         # Reached again by the same code; other code may take other attributes.
         encoder.emit("inside", value.__name__.encode())
     else:
+        # Names that it does not have yet are not compared.
+        encoder.watch.is_loose = True
         encoder.open[id(value), id(used)] = len(encoder.open)
         encoder.emit("module")
         for attribute in sorted((used.names | {"__getattr__"}) & vars(value).keys()):
@@ -196,15 +212,21 @@ def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
     for name, value in sorted(scanned.taken.items()):
         if isinstance(value, type) and not patches.is_own(value):
             patches.write(encoder, value)
+            _home(encoder, name, value)
         elif patches.counts(value):
             encoder.text("set", name)
             encoder.member(f" -> {name}", value, "global")
         elif callable(value):
-            # Another function of some package may have been put in its place.
-            said = (getattr(value, each, None) for each in ("__module__", "__qualname__", "__name__"))
-            home = [each for each in said if isinstance(each, str)]
-            if name not in [f"{home[0]}.{each}" for each in home[1:]]:
-                encoder.text("taken", name, *home)
+            _home(encoder, name, value)
+
+
+def _home(encoder: Encoder, name: str, value: Any) -> None:
+    """Where something taken from an installed module is from, if not from there: another may have been put in
+    its place."""
+    said = (getattr(value, each, None) for each in ("__module__", "__qualname__", "__name__"))
+    home = [each for each in said if isinstance(each, str)]
+    if name not in [f"{home[0]}.{each}" for each in home[1:]]:
+        encoder.text("taken", name, *home)
 
 
 def _imported(
@@ -214,6 +236,7 @@ def _imported(
     used: bytecode.References,
 ) -> None:
     """An import statement inside a function: the user's modules are imported now, as the function would."""
+    encoder.watch.is_loose = True
     name, level, names = statement
     package = namespace.get("__package__") or ""
     full = importlib.util.resolve_name("." * level + name, package) if level else name

@@ -58,6 +58,7 @@ def encode(encoder: Encoder, cls: type) -> None:
         patches.write(encoder, cls)
         return
     encoder.number(cls)
+    encoder.watch.is_loose = True
     # An instance that is a value is found by its class's name (`named`).
     is_value = dataclasses.is_dataclass(cls) or issubclass(cls, (enum.Enum, tuple))
     encoder.text("class", qualname, *([module] if is_value and module not in packages.SCRIPTS else []))

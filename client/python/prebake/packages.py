@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import sys
+import types
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,9 @@ class Owner(NamedTuple):
 
 
 PYTHON = Owner("python", f"{sys.implementation.cache_tag} {platform.python_version()}")
+
+#: What Cython calls the type of its functions.
+CYTHON_FUNCTION = "cython_function_or_method"
 
 #: Modules that are a script: their name says nothing, and a spawned child sees its parent's under the second
 #: name.
@@ -58,6 +62,16 @@ def resolve(module: str, qualname: str) -> Any:
     for part in qualname.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def offers(value: Any) -> bool:
+    """Whether an installed module offers this very function under its own name."""
+    kind = type(value)
+    if kind is not types.FunctionType and kind.__name__ != CYTHON_FUNCTION:
+        return False
+    module, name = value.__module__, value.__qualname__
+    known = isinstance(module, str) and isinstance(name, str) and owner(module) is not None
+    return known and resolve(module, name) is value
 
 
 def _file(module: str) -> str | None:

@@ -105,6 +105,7 @@ def write(encoder: Encoder, cls: type) -> None:
         if id(each) in encoder.looked_at or not each.__flags__ & (1 << 9):
             continue
         encoder.looked_at[id(each)] = each
+        encoder.watch.looked_through(each)
         _write(encoder, each, _set(each))
 
 
@@ -118,9 +119,13 @@ def added(encoder: Encoder) -> None:
     """Writes methods and accessors of the user's own in classes whose instances code is given, and which it
     names only by what it asks of them."""
     for module, name in GIVEN:
-        cls = getattr(sys.modules.get(module), name, None)
+        loaded = sys.modules.get(module)
+        if loaded is not None:
+            encoder.watch.looked_up(vars(loaded), name)
+        cls = getattr(loaded, name, None)
         for each in cls.__mro__ if isinstance(cls, type) else ():
             if id(each) not in encoder.looked_at and each.__flags__ & (1 << 9):
+                encoder.watch.looked_through(each)
                 _write(encoder, each, [found for found in _set(each) if found in encoder.names])
 
 

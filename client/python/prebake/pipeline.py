@@ -30,6 +30,7 @@ from prebake.source import Source, Step
 from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier
+from prebake.watch import Watch, Watched
 
 CONTEXT = "prebake 2026 pipeline v1"
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
@@ -109,6 +110,8 @@ class Pipeline:
         self._proven: Described | None = None
         #: What that held when it was last seen to be so.
         self._held = self._snapshot()
+        #: What else is compared where that tells all; None where only a description does.
+        self._watched: Watched | None = None
         self._described_ns = 0
         count = self.source.count
 
@@ -405,6 +408,8 @@ class Pipeline:
             return True
         if _working_folder() != self._folder:
             return False
+        if self._watched is not None and self._holds() and self._watched.holds() and self._is_same_source():
+            return True
         held = self._snapshot()
         begun = time.monotonic()
         try:
@@ -419,20 +424,24 @@ class Pipeline:
         return self._held.holds(self.steps if self.cut == len(self.steps) else self._shared())
 
     def _unchanged_closely(self, held: snapshot.Snapshot) -> bool:
-        self.source.refresh()
-        if self.source.numbered != self._numbered or not snapshot.same(self.source.steps, self.steps):
+        if not self._is_same_source():
             return False
         if self._known is None:
             self._held = held
             return True
+        watch = Watch()
         try:
-            unchanged = self._describe() == self._known
+            unchanged = self._describe(watch) == self._known
         except Exception:
             # It cannot be known any more; opening the collection anew says why.
             return False
         if unchanged:
-            self._held = held
+            self._held, self._watched = held, watch.watched(held)
         return unchanged
+
+    def _is_same_source(self) -> bool:
+        self.source.refresh()
+        return self.source.numbered == self._numbered and snapshot.same(self.source.steps, self.steps)
 
     def _roots(self, cut: int) -> list[Any]:
         """The objects that make what is before a cut."""
@@ -443,15 +452,20 @@ class Pipeline:
         fixed = len(self.source.shared())
         return snapshot.Snapshot(self._roots(self.cut if cut is None else cut), fixed, self._folder)
 
-    def _describe(self) -> Described:
-        """What is shared, up to the first step that cannot be known."""
-        loading, steps = self.source.identities(), []
+    def _describe(self, watch: Watch | None = None) -> Described:
+        """What is shared, up to the first step that cannot be known; `watch` is told what else is read for
+        it."""
+        loading, steps, watch = self.source.identities(), [], watch or Watch()
+        # What those read is not told.
+        watch.is_loose |= bool(loading)
         for i, step in enumerate(self._shared()):
             try:
                 vouched = self.split is not None and not marks.is_pure(step)
                 known = marks.Pure(step, None) if vouched else step
-                steps.append(identify(known, graph.step_name(i + 1, step)))
+                steps.append(identify(known, graph.step_name(i + 1, step), watch))
             except Refused as refused:
+                # Of what made it so nothing is told.
+                watch.is_loose = True
                 if i < self.source.floor:
                     raise
                 # Random steps are nothing to speak of: they run in the job.
@@ -479,7 +493,8 @@ class Pipeline:
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         self._described_ns = time.time_ns()
-        held, known = self._snapshot(), self._describe()
+        held, watch = self._snapshot(), Watch()
+        known = self._describe(watch)
         collection = job.plan(self._graph(len(known.steps), known=known))
         proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched(known)
         if not proven:
@@ -491,7 +506,8 @@ class Pipeline:
                 return None
             if cut < len(known.steps):
                 known = Described(known.loading, known.steps[:cut])
-                held, now = self._snapshot(cut), self._describe()
+                held, watch = self._snapshot(cut), Watch()
+                now = self._describe(watch)
                 if Described(now.loading, now.steps[:cut]) != known:
                     # It was changed meanwhile.
                     return self._open(job)
@@ -504,6 +520,7 @@ class Pipeline:
             self._inputs.forget()
             self._middle.reset()
         self._held, self._known, self._opened = held, known, known
+        self._watched = watch.watched(held)
         self._identity = ""
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")

@@ -120,12 +120,15 @@ class Scan:
         root = name.path[0]
         if name.kind == "global":
             namespace = self.function.__globals__
+            if root not in namespace:
+                self.encoder.watch.looked_up(vars(builtins), root)
             return namespace.get(root, getattr(builtins, root, _ABSENT))
         if name.kind == "free":
             try:
                 return self.free[root].cell_contents
             except (KeyError, ValueError):
                 return _ABSENT
+        self.encoder.watch.is_loose = True
         return _imported(root)
 
     def walk(self, name: Name) -> tuple[Any, tuple[str, ...]]:
@@ -138,6 +141,10 @@ class Scan:
         value, rest, known = self._value(name), name.path[1:], ""
         while rest and isinstance(value, types.ModuleType):
             installed = packages.owner(value.__name__) is not None
+            if installed:
+                self.encoder.watch.looked_up(vars(value), rest[0])
+            else:
+                self.encoder.watch.is_loose = True
             after = _attribute(value, rest[0], installed)
             if after is _ABSENT and name.kind == "import" and hasattr(value, "__path__"):
                 after = _imported(f"{value.__name__}.{rest[0]}")
@@ -363,6 +370,7 @@ class Scan:
 
     def _version(self, call: Call) -> bool:
         """Has the version count that code asks of a distribution; whether it names one."""
+        self.encoder.watch.is_loose = True
         name = self.orders.value(call.args[0]) if call.args else None
         if not isinstance(name, str):
             return False

@@ -30,9 +30,6 @@ TABLE_MAX = 1024
 #: Bytes of an array that are compared.
 ARRAY_BYTES_MAX = 4096
 
-#: What Cython calls the type of its functions.
-_CYTHON_FUNCTION = "cython_function_or_method"
-
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _LEAVES = (type(None), bool, int, float, complex, str, bytes, types.ModuleType, types.CodeType)
 
@@ -112,9 +109,10 @@ class Snapshot:
         if (
             issubclass(type(value), type)
             and packages.owner(value.__module__) is not None
-            or _is_offered(value)
+            or packages.offers(value)
         ):
-            # Installed: what is set in it at run time is left to the description.
+            # Installed: what is set in it at run time is left to the description. Functions of Cython refer
+            # to all that is in their module, and to a table that is made when somebody asks for it.
             return ()
         if _content(value) is not None:
             self._arrays.append(value)
@@ -147,6 +145,10 @@ class Snapshot:
         """Whether the same roots, after those that are fixed, reach the same objects now."""
         return bool(self.look.holds(roots)) and self.others_hold()
 
+    def compares(self, values: Iterable[Any]) -> bool:
+        """Whether it compares what each of these refers to."""
+        return set(map(id, values)) <= set(map(id, self._walked))
+
     def others_hold(self) -> bool:
         """Whether what is not compared natively is as it was."""
         if not self._tables and not self._arrays:
@@ -157,17 +159,6 @@ class Snapshot:
 
 #: What a module has under a name that is builtin, or nowhere.
 _ABSENT = object()
-
-
-def _is_offered(value: Any) -> bool:
-    """Whether an installed module offers this very function under its own name. Those of Cython refer to
-    all that is in their module, and to a table that is made when somebody asks for it."""
-    kind = type(value)
-    if kind is not types.FunctionType and kind.__name__ != _CYTHON_FUNCTION:
-        return False
-    module, name = value.__module__, value.__qualname__
-    known = isinstance(module, str) and isinstance(name, str) and packages.owner(module) is not None
-    return known and packages.resolve(module, name) is value
 
 
 def _content(value: Any) -> Any:

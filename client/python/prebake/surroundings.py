@@ -60,6 +60,7 @@ def surround(encoder: Encoder) -> None:
         if distribution in encoder.packages:
             encoder.again(*_part("environment", f"[process] {module}.{attribute}", value))
     for name, value in _settings(encoder):
+        encoder.watch.is_loose = True
         encoder.again(*_part("environment", f"[process] {name}", value))
 
 
