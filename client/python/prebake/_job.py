@@ -66,6 +66,11 @@ def keep_inherited(handle: Any) -> None:
         _inherited.append(handle)
 
 
+def current() -> Connection | None:
+    """The connection that was made last, if it was not given up."""
+    return _current
+
+
 def connection() -> Connection | None:
     """The connection of this process, made if need be; None while there is none to be had."""
     current = _current

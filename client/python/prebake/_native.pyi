@@ -48,6 +48,7 @@ class Look:
         absent: Any,
         calls: Sequence[tuple[Callable[[], Any], Any]],
         variables: dict[Any, Any] | None,
+        dictionaries: Sequence[tuple[dict[str, Any], dict[str, Any]]],
         modules: dict[str, Any],
         folder: bytes | None,
     ) -> None: ...

@@ -115,8 +115,9 @@ class Dataset(Transparent):
         before = None
         if native() is not None:
             hidden("a data set")
-            before = tripwire.state()
-            self._untripped(self._begin_epoch, before=before)
+            if not self._begins_at_once():
+                before = tripwire.state()
+                self._untripped(self._begin_epoch, before=before)
         told = 0
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
@@ -146,6 +147,13 @@ class Dataset(Transparent):
     def knows(self) -> str:
         """In words, how it is known what item i is."""
         return self._pipeline.source.knows
+
+    def _begins_at_once(self) -> bool:
+        """Begins an epoch, if that draws nothing for sure: then what generators are at is not asked for."""
+        try:
+            return self._pipeline.begin_at_once()
+        except Exception:
+            return False
 
     def _begin_epoch(self) -> None:
         """Inputs are looked at again, and the steps' own state."""

@@ -30,7 +30,7 @@ from prebake.source import Source, Step
 from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier
-from prebake.watch import Watch, Watched
+from prebake.watch import Watch
 
 CONTEXT = "prebake 2026 pipeline v1"
 #: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
@@ -111,7 +111,7 @@ class Pipeline:
         #: What that held when it was last seen to be so.
         self._held = self._snapshot()
         #: What else is compared where that tells all; None where only a description does.
-        self._watched: Watched | None = None
+        self._watched: Any = None
         self._described_ns = 0
         count = self.source.count
 
@@ -311,6 +311,17 @@ class Pipeline:
         """Elements as without a cache: each made to its end before the next."""
         return [self.source.finish(i, self.source.load(i), self.steps) for i in indices]
 
+    def begin_at_once(self) -> bool:
+        """Begins an epoch where all is open, and a look tells that it is what it was opened as: then nothing
+        of the user's has to run for it. Whether it did."""
+        opened = self.fill.at_once()
+        if opened is None or opened.connection is not _job.current() or self._due:
+            return False
+        if _working_folder() != self._folder or not self._is_as_watched():
+            return False
+        self.validate()
+        return True
+
     def renew_for(self, indices: Sequence[int]) -> bool:
         """As `renew`, closely where an epoch begins: what was edited in place between two is seen."""
         begins = self._epoch.begins(indices, self._look_is_due)
@@ -408,7 +419,7 @@ class Pipeline:
             return True
         if _working_folder() != self._folder:
             return False
-        if self._watched is not None and self._holds() and self._watched.holds() and self._is_same_source():
+        if self._is_as_watched():
             return True
         held = self._snapshot()
         begun = time.monotonic()
@@ -438,6 +449,11 @@ class Pipeline:
         if unchanged:
             self._held, self._watched = held, watch.watched(held)
         return unchanged
+
+    def _is_as_watched(self) -> bool:
+        """Whether the same description would be made again, as far as that is told without making it."""
+        watched = self._watched
+        return watched is not None and self._holds() and watched.holds([]) and self._is_same_source()
 
     def _is_same_source(self) -> bool:
         self.source.refresh()

@@ -6,8 +6,9 @@ What is not known here to be compared makes a description loose: it is made anew
 
 from __future__ import annotations
 
+import gc
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prebake._job import native
 
@@ -34,7 +35,15 @@ COMPARED = frozenset(
 class Watch:
     """What a description reads while it is made."""
 
-    __slots__ = ("_classes", "_looked_up", "_objects", "_values", "is_loose")
+    __slots__ = (
+        "_classes",
+        "_looked_up",
+        "_members",
+        "_objects",
+        "_referents",
+        "_values",
+        "is_loose",
+    )
 
     def __init__(self) -> None:
         #: It reads what nothing compares.
@@ -44,8 +53,10 @@ class Watch:
         #: Namespaces of installed code and the names that were looked up there, and what they stood for.
         self._looked_up: list[tuple[dict[str, Any], tuple[str]]] = []
         self._values: list[Any] = []
-        #: Installed classes that were looked through, and what they held.
-        self._classes: list[tuple[type, list[Any]]] = []
+        #: Installed classes that were looked through, and what they held: members, and what they extend.
+        self._classes: list[type] = []
+        self._members: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._referents: list[Any] = []
 
     def followed(self, value: Any) -> None:
         """To be called of what is described by what it refers to."""
@@ -58,30 +69,14 @@ class Watch:
 
     def looked_through(self, cls: type) -> None:
         """To be called before an installed class is looked through."""
-        self._classes.append((cls, _held(cls)))
+        self._classes.append(cls)
+        self._members += [(space, space.copy()) for space in gc.get_referents(vars(cls))]
+        self._referents += gc.get_referents(cls)
 
-    def watched(self, held: Snapshot) -> Watched | None:
-        """What tells, beside a snapshot that was taken before, that nothing changed; None where nothing
-        does."""
+    def watched(self, held: Snapshot) -> Any:
+        """What compares it beside a snapshot that was taken before; None where not all of it can be."""
         module = native()
         if self.is_loose or module is None or not held.compares(self._objects):
             return None
-        look = module.Look([], [], [], self._looked_up, self._values, _ABSENT, [], None, {}, None)
-        return Watched(look, self._classes, module.identical)
-
-
-class Watched(NamedTuple):
-    """What a description was made of beside the objects of a snapshot."""
-
-    look: Any
-    classes: list[tuple[type, list[Any]]]
-    identical: Any
-
-    def holds(self) -> bool:
-        """Whether all of it is as it was."""
-        return self.look.holds([]) and all(self.identical(held, _held(cls)) for cls, held in self.classes)
-
-
-def _held(cls: type) -> list[Any]:
-    space = vars(cls)
-    return [cls.__mro__, *space, *space.values()]
+        names = self._looked_up, self._values, _ABSENT
+        return module.Look([], self._classes, self._referents, *names, [], None, self._members, {}, None)

@@ -14,6 +14,7 @@ pub(crate) struct Look {
     names: Names,
     calls: Vec<(Py<PyAny>, Py<PyAny>)>,
     variables: Option<Entries>,
+    dictionaries: Vec<Entries>,
     modules: (Py<PyDict>, usize),
     folder: Option<Vec<u8>>,
 }
@@ -21,8 +22,8 @@ pub(crate) struct Look {
 #[pymethods]
 impl Look {
     /// Of roots; of `objects`, which refer to `referents`; of `spaces`, dictionaries and names in them, under which `values`
-    /// are, or `absent`; of `calls`, functions and what they yield; of `variables`; of how many `modules` there are; and of
-    /// the process's folder.
+    /// are, or `absent`; of `calls`, functions and what they yield; of `variables`, which may be given the values that they had;
+    /// of all that is in dictionaries, of which copies are given; of how many `modules` there are; and of the process's folder.
     #[new]
     #[expect(
         clippy::too_many_arguments,
@@ -39,6 +40,7 @@ impl Look {
         absent: &Bound<'_, PyAny>,
         calls: Vec<(Py<PyAny>, Py<PyAny>)>,
         variables: Option<&Bound<'_, PyDict>>,
+        dictionaries: Vec<(Bound<'_, PyDict>, Bound<'_, PyDict>)>,
         modules: &Bound<'_, PyDict>,
         folder: Option<Vec<u8>>,
     ) -> PyResult<Look> {
@@ -47,7 +49,13 @@ impl Look {
             references: References::new(py, objects, &referents)?,
             names: Names::new(py, spaces, &values, absent)?,
             calls,
-            variables: variables.map(Entries::new).transpose()?,
+            variables: variables
+                .map(|each| Ok::<_, PyErr>(Entries::of(each.clone(), each.copy()?)))
+                .transpose()?,
+            dictionaries: dictionaries
+                .into_iter()
+                .map(|(each, copy)| Entries::of(each, copy))
+                .collect(),
             modules: (modules.clone().unbind(), modules.len()),
             folder,
         })
@@ -59,6 +67,7 @@ impl Look {
             && self.references.hold(py)
             && self.names.hold(py)
             && self.variables.as_ref().map_or(Ok(true), |each| each.hold(py))?
+            && self.dictionaries.iter().all(|each| each.are_the_same(py))
             && self.modules.0.bind(py).len() == self.modules.1
             && self.calls_yield(py)?
             && self.is_in_folder())
@@ -73,6 +82,7 @@ impl Look {
             visit.call(value)?;
         }
         visit.call(&self.modules.0)?;
+        self.dictionaries.iter().try_for_each(|each| each.visit(&visit))?;
         self.variables.iter().try_for_each(|each| each.visit(&visit))
     }
 }

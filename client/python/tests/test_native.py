@@ -130,8 +130,8 @@ ABSENT = object()
 
 
 def look(native: Any, roots: Any = (), objects: Any = (), referents: Any = (), **others: Any) -> Any:
-    given = {"spaces": [], "values": [], "calls": [], "variables": None, "modules": {}, "folder": None}
-    given |= others
+    given = {"spaces": [], "values": [], "calls": [], "variables": None, "dictionaries": []}
+    given |= {"modules": {}, "folder": None, **others}
     return native.Look(list(roots), list(objects), list(referents), absent=ABSENT, **given)
 
 
@@ -220,6 +220,27 @@ def test_calls_modules_and_the_folder_are_compared(
     assert not seen.holds([])
     (tmp_path / "other").rmdir()
     assert not seen.holds([])
+
+
+def test_all_that_is_in_a_dictionary_is_compared(native: Any) -> None:
+    held = Holder(None)
+    space = {"first": held, "last": COUNT}
+
+    def seen() -> Any:
+        return look(native, dictionaries=[({}, {}), (space, dict(space))])
+
+    assert seen().holds([])
+    for edit in (
+        lambda: space.update(first=Holder(None)),
+        lambda: space.update(more=1),
+        lambda: space.pop("more"),
+        # The same under another name, in its place.
+        lambda: space.update(other=space.pop("last")),
+        lambda: space.update(first=space.pop("first")),
+    ):
+        before = seen()
+        edit()
+        assert not before.holds([]) and seen().holds([])
 
 
 def test_a_look_is_no_leak(native: Any) -> None:

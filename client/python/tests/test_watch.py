@@ -20,7 +20,7 @@ import prebake
 from prebake import packages
 from prebake.code import Identity, identify
 from prebake.snapshot import Snapshot
-from prebake.watch import Watch, Watched
+from prebake.watch import Watch
 
 SIZE = 3
 MEANS = [0.5, 0.25]
@@ -57,7 +57,7 @@ def whole(path: str, by: int = 2) -> Any:
     return scaled(np.asarray(image, np.float32))
 
 
-def described(*steps: Any) -> tuple[list[Identity], Snapshot, Watched | None]:
+def described(*steps: Any) -> tuple[list[Identity], Snapshot, Any]:
     held, watch = Snapshot(steps), Watch()
     return [identify(step, watch=watch) for step in steps], held, watch.watched(held)
 
@@ -99,10 +99,10 @@ def test_a_look_sees_every_edit_that_makes_another_description(
     # The first look at a function makes the dictionary of its attributes.
     described(*steps)
     before, held, watched = described(*steps)
-    assert watched is not None and held.holds(list(steps)) and watched.holds()
+    assert watched is not None and held.holds(list(steps)) and watched.holds([])
     with monkeypatch.context() as patch:
         edit(patch)
-        seen = not (held.holds(list(steps)) and watched.holds())
+        seen = not (held.holds(list(steps)) and watched.holds([]))
         after = _described_or_none(steps)
     assert after != before, "the edit changes nothing"
     assert seen
@@ -195,7 +195,7 @@ def test_a_variable_of_the_process_is_compared(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("A_NAME", "1")
     described(step)
     _, held, watched = described(step)
-    assert watched is not None and held.holds([step]) and watched.holds()
+    assert watched is not None and held.holds([step]) and watched.holds([])
     monkeypatch.setenv("A_NAME", "2")
     assert not held.holds([step])
 

@@ -229,21 +229,24 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    pub(crate) fn new(dict: &Bound<'_, PyDict>) -> PyResult<Entries> {
-        // Of its own: its objects are alive for as long as this is.
-        let copy = dict.copy()?;
-        Ok(Entries {
-            dict: dict.clone().unbind(),
-            addresses: copy
-                .iter()
-                .map(|(key, value)| [address(&key), address(&value)])
-                .collect(),
+    /// The objects of the copy, which is kept, are alive for as long as this is.
+    pub(crate) fn of(dict: Bound<'_, PyDict>, copy: Bound<'_, PyDict>) -> Entries {
+        let addresses = copy.iter().map(|(key, value)| [address(&key), address(&value)]);
+        Entries {
+            dict: dict.unbind(),
+            addresses: addresses.collect(),
             copy: copy.unbind(),
-        })
+        }
     }
 
-    /// Whether the same is in it now.
+    /// Whether equal texts and objects are in it now.
     pub(crate) fn hold(&self, py: Python<'_>) -> PyResult<bool> {
+        // What is there in another order, or was given the value that it had, is not of the same addresses.
+        Ok(self.are_the_same(py) || self.dict.bind(py).eq(&self.copy)?)
+    }
+
+    /// Whether the very same objects are in it now, in the same order.
+    pub(crate) fn are_the_same(&self, _: Python<'_>) -> bool {
         let mut place: Py_ssize_t = 0;
         let mut next = || {
             let mut found = [ptr::null_mut::<PyObject>(); 2];
@@ -253,9 +256,7 @@ impl Entries {
             let more = unsafe { PyDict_Next(self.dict.as_ptr(), &raw mut place, key, value) } != 0;
             more.then(|| found.map(|each| each as usize))
         };
-        let same = self.addresses.iter().all(|known| next() == Some(*known)) && next().is_none();
-        // What is there in another order, or was given the value that it had, is not of the same addresses.
-        Ok(same || self.dict.bind(py).eq(&self.copy)?)
+        self.addresses.iter().all(|known| next() == Some(*known)) && next().is_none()
     }
 
     pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
