@@ -22,11 +22,19 @@ const TRUSTED_MAX: Duration = Duration::from_secs(60);
 /// systems), and each costs a `stat` an epoch.
 const FOLDERS_MAX: usize = 2048;
 
-/// Watched folders. An event is never read: after the first the watch is of no more use, and another takes its place.
+/// Watched folders. An event is never read: after the first the watch is of no more use, and another takes its place. That
+/// takes some milliseconds: the kernel ends one only when no processor may be at it any more.
 pub(crate) struct FolderWatch {
     inotify: OwnedFd,
-    folders: Vec<(PathBuf, Id)>,
+    folders: Vec<Folder>,
     since: Duration,
+}
+
+struct Folder {
+    path: PathBuf,
+    id: Id,
+    /// Where the path leads.
+    real: PathBuf,
 }
 
 /// Device and inode.
@@ -43,10 +51,11 @@ impl FolderWatch {
         }
         let mounted = mounted_in()?;
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        let folders = folders.map(|folder| {
-            let id = watch(&inotify, folder)?;
-            let real = fs::canonicalize(folder).ok()?;
-            (!mounted.contains(&real)).then(|| (folder.to_owned(), id))
+        let folders = folders.map(|path| {
+            let id = watch(&inotify, path)?;
+            let real = fs::canonicalize(path).ok()?;
+            let path = path.to_owned();
+            (!mounted.contains(&real)).then_some(Folder { path, id, real })
         });
         Some(FolderWatch {
             folders: folders.collect::<Option<_>>()?,
@@ -57,13 +66,22 @@ impl FolderWatch {
 
     /// Whether all files of these folders are as when the watch began, which spared looks that take so long.
     pub(crate) fn is_quiet(&self, now: Duration, look: Duration) -> bool {
-        now < self.since + trusted(look)
-            && ioctl_fionread(&self.inotify) == Ok(0)
-            // The way to a folder may lead to another now: a link above it was changed, or a folder renamed.
-            && self
-                .folders
-                .iter()
-                .all(|(path, id)| stat(path).is_ok_and(|found| (found.st_dev, found.st_ino) == *id))
+        now < self.since + trusted(look) && self.is_untouched()
+    }
+
+    /// The same watch, for looks that begin now; None if it is of no more use.
+    pub(crate) fn renewed(self, now: Duration) -> Option<FolderWatch> {
+        let mounted = mounted_in()?;
+        let relied_on = |folder: &Folder| !mounted.contains(&folder.real);
+        let good = self.folders.iter().all(relied_on) && self.is_untouched();
+        good.then_some(FolderWatch { since: now, ..self })
+    }
+
+    fn is_untouched(&self) -> bool {
+        // The way to a folder may lead to another now: a link above it was changed, or a folder renamed.
+        let is_there =
+            |folder: &Folder| stat(&folder.path).is_ok_and(|found| (found.st_dev, found.st_ino) == folder.id);
+        ioctl_fionread(&self.inotify) == Ok(0) && self.folders.iter().all(is_there)
     }
 }
 
@@ -181,6 +199,19 @@ mod tests {
         for (number, change) in changes.into_iter().enumerate() {
             assert!(!quiet_after(change), "change {number}");
         }
+    }
+
+    #[test]
+    fn a_watch_is_renewed_until_something_changes() {
+        let temp = tempfile::tempdir().unwrap();
+        let watch = FolderWatch::begin([temp.path()].into_iter(), NOW).unwrap();
+        let later = NOW + 1000 * LOOK;
+        assert!(!watch.is_quiet(later, LOOK));
+        let watch = watch.renewed(later).unwrap();
+        assert!(watch.is_quiet(later + LOOK, LOOK));
+        fs::write(temp.path().join("new"), "one").unwrap();
+        assert!(!watch.is_quiet(later + LOOK, LOOK));
+        assert!(watch.renewed(later + LOOK).is_none());
     }
 
     #[test]

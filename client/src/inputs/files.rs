@@ -179,14 +179,14 @@ impl Files {
         {
             return false;
         }
-        self.watch = None;
+        // No file is known that was not when it began.
+        self.watch = self.watch.take().and_then(|watch| watch.renewed(now));
         self.epoch += 1;
         // It pays if the next look is due before it is out of trust; how it was last time is the best guess.
         let last = self.look.replace((now, Duration::ZERO));
         let pays = last.is_some_and(|(begun, spent)| now.saturating_sub(begun) <= trusted(spent));
-        let folders = if pays { self.folders() } else { None };
-        if let Some(folders) = folders.filter(|folders| !folders.is_empty()) {
-            self.watch = FolderWatch::begin(folders.iter().map(PathBuf::as_path), now);
+        if self.watch.is_none() && pays {
+            self.watch = self.watched(now);
         }
         true
     }
@@ -225,6 +225,11 @@ impl Files {
         if let Some((_, spent)) = &mut self.look {
             *spent += took;
         }
+    }
+
+    fn watched(&self, now: Duration) -> Option<FolderWatch> {
+        let folders = self.folders().filter(|folders| !folders.is_empty())?;
+        FolderWatch::begin(folders.iter().map(PathBuf::as_path), now)
     }
 
     /// Those that known files lie in; None if one's is not that simple.
