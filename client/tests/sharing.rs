@@ -5,7 +5,12 @@ mod support;
 use prebake_client::{Acquired, Code, Job, Made, Paths, Stats};
 use std::fs;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 use support::{Daemon, ELEMENT_BYTES, all, connect, data, ensure, fill, graph, options, patience};
+
+/// Of elements that a slow disk makes room for first.
+const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
 fn what_one_job_computes_the_next_only_reads() {
@@ -68,7 +73,7 @@ fn a_first_batch_waits_for_looks_at_its_own_inputs_alone() {
         if second.looked_at() == (100, 100) {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     panic!(
         "{:?}: the others are looked at beside the job",
@@ -320,7 +325,7 @@ fn an_answer_for_a_file_that_was_edited_meanwhile_is_not_taken() {
         a.put(0, "layout", &[b"old"], Made::default()).unwrap();
         asked.recv().unwrap();
         // It asks right after that, for 100 ms. If it were later, it would ask for the new file, and nothing be tested.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
         fs::write(&data.1[0], "77").unwrap();
         let other = b.acquire(&[0], &[], 1, &mut patience()).unwrap();
         b.release(&other.compute).unwrap();
@@ -470,8 +475,9 @@ fn a_daemon_without_memory_keeps_serving_right_bytes() {
     let items = data.items(&daemon.job("job"));
     for epoch in 0..2 {
         for some in all(&items).chunks(20) {
-            for attempt in 0.. {
-                assert!(attempt < 100, "nothing is ever stored");
+            let deadline = Instant::now() + STORED_WITHIN;
+            loop {
+                assert!(Instant::now() < deadline, "nothing is ever stored");
                 let acquired = items.acquire(some, &[], some.len(), &mut patience()).unwrap();
                 for &i in &acquired.compute {
                     items
@@ -482,6 +488,8 @@ fn a_daemon_without_memory_keeps_serving_right_bytes() {
                 if acquired.compute.is_empty() {
                     break;
                 }
+                // What is on its way to the disk has to be there first.
+                thread::sleep(Duration::from_millis(1));
             }
             for &i in some {
                 if let Some((mut view, _)) = items.get(i, false).unwrap() {

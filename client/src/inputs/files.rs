@@ -14,6 +14,7 @@ use crate::sparse::Sparse;
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,12 +30,15 @@ pub(crate) struct Files {
     /// Whether an item is its content alone.
     path_ignored: bool,
     known: Sparse<Known>,
+    /// Of each known one, the last epoch in which its stat was seen or its content read, or [`ONCE`]. Apart from the rest, and
+    /// so side by side: it is asked for before each batch.
+    looked: Sparse<NonZeroU64>,
     /// On the folders of all known files, begun with the epoch: while it is quiet the next one need not begin.
     pub(super) watch: Option<FolderWatch>,
     /// When the epoch began, and how long was looked in it, by whoever did. Not until when: a job that leaves no processor to
     /// its sweep looks in the course of its epoch.
     look: Option<(Duration, Duration)>,
-    epoch: u32,
+    epoch: NonZeroU64,
     /// How many fingerprints were seen to change or to be lost.
     edits: u32,
 }
@@ -44,22 +48,22 @@ struct Known {
     stat: FileStat,
     fingerprint: Digest,
     racy: bool,
-    /// It lies where a job looks but once.
-    once: bool,
-    /// The last epoch in which the stat was seen, or the content read.
-    looked: u32,
 }
+
+/// Of a file that lies where a job looks but once.
+const ONCE: NonZeroU64 = NonZeroU64::MAX;
 
 impl Files {
     pub(super) fn new(root: PathBuf, paths: Arc<Paths>, path_ignored: bool) -> Files {
         Files {
             root,
             known: Sparse::new(paths.len()),
+            looked: Sparse::new(paths.len()),
             paths,
             path_ignored,
             watch: None,
             look: None,
-            epoch: 0,
+            epoch: NonZeroU64::MIN,
             edits: 0,
         }
     }
@@ -72,6 +76,7 @@ impl Files {
     pub(super) fn push(&mut self, path: &Path) -> usize {
         Arc::make_mut(&mut self.paths).push_absolute(path.as_os_str().as_bytes());
         self.known.grow(self.paths.len());
+        self.looked.grow(self.paths.len());
         self.paths.len() - 1
     }
 
@@ -108,12 +113,12 @@ impl Files {
 
     /// Whether the fingerprint was found to hold in this epoch, or once where that is enough.
     pub(super) fn is_looked_at(&self, i: usize) -> bool {
-        self.known[i].is_some_and(|known| known.once || known.looked == self.epoch)
+        self.looked[i].is_some_and(|looked| looked == ONCE || looked == self.epoch)
     }
 
     /// Whether it lies where a job looks but once, and did.
     pub(super) fn is_settled(&self, i: usize) -> bool {
-        self.known[i].is_some_and(|known| known.once)
+        self.looked[i] == Some(ONCE)
     }
 
     /// Whether the stat proves that the fingerprint still holds.
@@ -121,21 +126,20 @@ impl Files {
         let Some(known) = self.known[i] else {
             return false;
         };
-        known.once
+        self.is_settled(i)
             || !known.racy && observe(&self.paths.get(i)).is_ok_and(|seen| self.seen(i, self.epoch, &seen))
     }
 
     /// Takes note of what was seen of a file in an epoch; whether its fingerprint still holds.
-    fn seen(&mut self, i: usize, epoch: u32, seen: &Observed) -> bool {
+    fn seen(&mut self, i: usize, epoch: NonZeroU64, seen: &Observed) -> bool {
         if !seen.sole {
             self.watch = None;
         }
-        let known = self.known.filled_mut(i);
-        let Some(known) = known.filter(|known| !known.racy && known.stat == seen.stat) else {
-            return false;
-        };
-        known.looked = known.looked.max(epoch);
-        true
+        let holds = self.known[i].is_some_and(|known| !known.racy && known.stat == seen.stat);
+        if holds {
+            self.looked[i] = self.looked[i].max(Some(epoch));
+        }
+        holds
     }
 
     /// See [`super::Inputs::refresh`].
@@ -181,7 +185,7 @@ impl Files {
         }
         // No file is known that was not when it began.
         self.watch = self.watch.take().and_then(|watch| watch.renewed(now));
-        self.epoch += 1;
+        self.epoch = self.epoch.saturating_add(1);
         // It pays if the next look is due before it is out of trust; how it was last time is the best guess.
         let last = self.look.replace((now, Duration::ZERO));
         let pays = last.is_some_and(|(begun, spent)| now.saturating_sub(begun) <= trusted(spent));
@@ -251,12 +255,13 @@ impl Files {
     fn learn(
         &mut self,
         i: usize,
-        epoch: u32,
+        epoch: NonZeroU64,
         content: Result<Content>,
         devices: &mut HashMap<u64, bool>,
     ) -> Result<bool> {
         self.watch = None;
         let before = self.known.take(i);
+        self.looked.take(i);
         self.edits += u32::from(before.is_some());
         let Content { stat, digest, racy } = content?;
         let name = (!self.path_ignored).then(|| self.name(i));
@@ -265,11 +270,10 @@ impl Files {
             stat,
             fingerprint,
             racy,
-            once: *devices
-                .entry(stat.device)
-                .or_insert_with(|| FileSystem::at(&self.paths.get(i)).is_looked_at_once()),
-            looked: epoch,
         });
+        let asked = || FileSystem::at(&self.paths.get(i)).is_looked_at_once();
+        let once = *devices.entry(stat.device).or_insert_with(asked);
+        self.looked[i] = Some(if once { ONCE } else { epoch });
         Ok(before.is_some_and(|known| known.fingerprint != fingerprint))
     }
 }

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::content::{Content, Observed, may_be_recalled, observe_all};
 use prebake_fingerprint::{Digest, FileStat};
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 /// A file that was not looked at yet in an epoch.
@@ -16,7 +17,7 @@ pub(super) struct Due {
 
 /// See the module. What was seen counts for the epoch in which it was begun, whichever it is when that is noted.
 pub(crate) struct Part {
-    pub(super) epoch: u32,
+    pub(super) epoch: NonZeroU64,
     /// Where the next one begins.
     pub(crate) next: usize,
     due: Vec<Due>,
@@ -29,7 +30,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(super) fn new(epoch: u32, next: usize, due: Vec<Due>) -> Part {
+    pub(super) fn new(epoch: NonZeroU64, next: usize, due: Vec<Due>) -> Part {
         Part {
             epoch,
             next,
