@@ -6,11 +6,8 @@ use prebake_client::{Acquired, Code, Job, Made, Paths, Stats};
 use std::fs;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Daemon, ELEMENT_BYTES, all, connect, data, ensure, fill, graph, options, patience};
-
-/// Of elements that a slow disk makes room for first.
-const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
 fn what_one_job_computes_the_next_only_reads() {
@@ -475,9 +472,8 @@ fn a_daemon_without_memory_keeps_serving_right_bytes() {
     let items = data.items(&daemon.job("job"));
     for epoch in 0..2 {
         for some in all(&items).chunks(20) {
-            let deadline = Instant::now() + STORED_WITHIN;
-            loop {
-                assert!(Instant::now() < deadline, "nothing is ever stored");
+            for attempt in 0.. {
+                assert!(attempt < 6000, "nothing is ever stored");
                 let acquired = items.acquire(some, &[], some.len(), &mut patience()).unwrap();
                 for &i in &acquired.compute {
                     items
@@ -489,7 +485,7 @@ fn a_daemon_without_memory_keeps_serving_right_bytes() {
                     break;
                 }
                 // What is on its way to the disk has to be there first.
-                thread::sleep(Duration::from_millis(1));
+                thread::sleep(Duration::from_millis(10));
             }
             for &i in some {
                 if let Some((mut view, _)) = items.get(i, false).unwrap() {

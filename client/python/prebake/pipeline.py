@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from prebake import _job, graph, marks, snapshot, tripwire, values
+from prebake import _job, graph, marks, tripwire, values
 from prebake.again import Again, Moved, Tripped
 from prebake.approval import Approval
 from prebake.at_once import AtOnce
 from prebake.blame import blamed, tolerance
-from prebake.code import Identity, identify
 from prebake.collated import token_of
 from prebake.discovery import Discovery
-from prebake.encoder import digest
 from prebake.epoch import Epoch
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill
@@ -27,30 +23,14 @@ from prebake.reads import Recorder
 from prebake.record import Record
 from prebake.reuse import Reuse
 from prebake.source import Source, Step
+from prebake.subgraph import Described, Subgraph, working_folder
 from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier
-from prebake.watch import Watch
 
-CONTEXT = "prebake 2026 pipeline v1"
-#: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
-LOOK_CHEAP_S = 0.002
-#: One that takes longer, of a data set with large tables, takes no more than this share of the time.
-LOOK_SHARE = 0.01
 #: What was probed so often, as something else each time, and could never be shared, changes itself: no more
 #: is tried.
 FUTILE_MAX = 4
-
-
-class Described(NamedTuple):
-    """What the shared part of a pipeline is: loading, and each step up to the cut."""
-
-    loading: list[Identity]
-    steps: list[Identity]
-
-    def files(self) -> set[str]:
-        """Files whose content is a part of it."""
-        return {os.path.abspath(path) for each in [*self.loading, *self.steps] for path in each.files}
 
 
 class Pipeline:
@@ -89,30 +69,16 @@ class Pipeline:
         self._due = False
         #: It is known that nothing can be shared.
         self._unshared = False
-        #: Names of files are relative to it.
-        self._folder = _working_folder()
+        folder = working_folder()
         self.source.refresh()
-        self._numbered = self.source.numbered
         self.steps = self.source.steps
         self._epoch = Epoch(self.source.count)
-        #: When the last description was made, and how long it took.
-        self._looked, self._look_s = time.monotonic(), 0.0
         #: Steps before the cut are shared, as far as they can be known.
         end = len(self.steps) if self.split is None else min(self.split, len(self.steps))
         self.cut = next((i for i, step in enumerate(self.steps[:end]) if self._is_random(step)), end)
-        #: What was described when the collection was opened; None while it is not.
-        self._known: Described | None = None
-        #: The same; of the last collection while none is.
-        self._opened: Described | None = None
-        #: Of what it was, for other processes; empty until one is sent something.
-        self._identity = ""
+        self._subgraph = subgraph = Subgraph(self.source, self.steps, self.split, self.cut, folder)
         #: What was found to be deterministic, here or by another job.
         self._proven: Described | None = None
-        #: What that held when it was last seen to be so.
-        self._held = self._snapshot()
-        #: What else is compared where that tells all; None where only a description does.
-        self._watched: Any = None
-        self._described_ns = 0
         count = self.source.count
 
         def is_as_opened(closely: bool) -> bool:
@@ -149,7 +115,7 @@ class Pipeline:
         self._inputs = Inputs(
             self.source, self.fill, self._middle.fills, self._discover, self._steps_that_read
         )
-        self._approval = Approval(self.source, self._inputs, self._described_files)
+        self._approval = Approval(self.source, self._inputs, subgraph.described_files)
         if self.reuse is not None:
             self.reuse.begin(self._finished, self._open_after, count, is_as_shared)
 
@@ -198,7 +164,7 @@ class Pipeline:
         user's has to run. Else None. No generator is looked at: nothing can draw."""
         # Written out: each call costs as much as the rest, once what is read has driven Python from the
         # processor's caches.
-        fill, steps, held = self.fill, self.steps, self._held
+        fill, steps, held = self.fill, self.steps, self._subgraph.held
         ready = fill.ready
         if ready is None or ready.connection.lost:
             ready = fill.at_once()
@@ -225,7 +191,7 @@ class Pipeline:
         at_once = self._at_once() if indices else None
         if at_once is None:
             return None
-        made = at_once.sent(indices, (self.token, self._opened_as())) if sent else None
+        made = at_once.sent(indices, (self.token, self._subgraph.opened_as())) if sent else None
         if made is None:
             # Also what is on disk, which a worker reads before it is wanted.
             made = at_once.tensor(indices)
@@ -242,15 +208,7 @@ class Pipeline:
     def identity(self) -> str:
         """Of what is shared, as it is now."""
         self.renew(closely=True)
-        return self._identified(self._describe())
-
-    def _opened_as(self) -> str:
-        if not self._identity and self._known is not None:
-            self._identity = self._identified(self._known)
-        return self._identity
-
-    def _identified(self, known: Described) -> str:
-        return digest(CONTEXT, self._graph(len(known.steps), known=known).encode()).hex()
+        return self._subgraph.identity(self.cut)
 
     def made(self, indices: Sequence[int]) -> list[Any]:
         """Items after all of their steps, from nothing that is cached."""
@@ -317,21 +275,21 @@ class Pipeline:
         opened = self.fill.at_once()
         if opened is None or opened.connection is not _job.current() or self._due:
             return False
-        if _working_folder() != self._folder or not self._is_as_watched():
+        if not self._subgraph.is_as_watched(self.cut):
             return False
         self.validate()
         return True
 
     def renew_for(self, indices: Sequence[int]) -> bool:
         """As `renew`, closely where an epoch begins: what was edited in place between two is seen."""
-        begins = self._epoch.begins(indices, self._look_is_due)
+        begins = self._epoch.begins(indices, self._subgraph.look_is_due)
         if begins:
             self._inputs.look_at_facts()
         return self.renew(begins)
 
     def renew(self, closely: bool = False) -> bool:
         """Leaves the collection if the steps are others than it was opened for; whether it did."""
-        if not self._due and self._unchanged(closely, always=True):
+        if not self._due and self._is_as_opened(closely):
             return False
         self.restart()
         return True
@@ -391,15 +349,12 @@ class Pipeline:
 
     # What is shared.
 
-    def _shared(self) -> list[Step]:
-        return self.steps[: self.cut]
-
     def _discover(self, reading: int) -> Discovery:
         """Finds out what items read in loading and so many of the first steps."""
         return Discovery(
             self.source,
             lambda i: self._run(self.source.load(i), 0, reading),
-            lambda: self._operators(reading),
+            lambda: self._subgraph.operators(reading),
             lambda i, paths: self._inputs.found(i, paths),
             self._culprit,
             self._is_as_opened,
@@ -407,111 +362,18 @@ class Pipeline:
 
     def _is_as_opened(self, closely: bool) -> bool:
         """For what is stored: if asked closely, at any cost."""
-        return self._unchanged(closely, always=True)
-
-    def _look_is_due(self, cheap_s: float = LOOK_CHEAP_S) -> bool:
-        return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
-
-    def _unchanged(self, closely: bool, always: bool = False) -> bool:
-        """Whether items are what they were opened as. A close look is put off while it is not due, unless
-        `always`: an array edited in place within an epoch is then seen a little later."""
-        if not (closely and (always or self._look_is_due())) and self._holds():
-            return True
-        if _working_folder() != self._folder:
-            return False
-        if self._is_as_watched():
-            return True
-        held = self._snapshot()
-        begun = time.monotonic()
-        try:
-            return self._unchanged_closely(held)
-        finally:
-            self._looked = time.monotonic()
-            self._look_s = self._looked - begun
-
-    def _holds(self) -> bool:
-        """Whether all that makes what is shared is the same as when it was last described, as far as a cheap
-        look tells."""
-        return self._held.holds(self.steps if self.cut == len(self.steps) else self._shared())
-
-    def _unchanged_closely(self, held: snapshot.Snapshot) -> bool:
-        if not self._is_same_source():
-            return False
-        if self._known is None:
-            self._held = held
-            return True
-        watch = Watch()
-        try:
-            unchanged = self._describe(watch) == self._known
-        except Exception:
-            # It cannot be known any more; opening the collection anew says why.
-            return False
-        if unchanged:
-            self._held, self._watched = held, watch.watched(held)
-        return unchanged
-
-    def _is_as_watched(self) -> bool:
-        """Whether the same description would be made again, as far as that is told without making it."""
-        watched = self._watched
-        return watched is not None and self._holds() and watched.holds([]) and self._is_same_source()
-
-    def _is_same_source(self) -> bool:
-        self.source.refresh()
-        return self.source.numbered == self._numbered and snapshot.same(self.source.steps, self.steps)
-
-    def _roots(self, cut: int) -> list[Any]:
-        """The objects that make what is before a cut."""
-        return [*self.source.shared(), *self.steps[:cut]]
-
-    def _snapshot(self, cut: int | None = None) -> snapshot.Snapshot:
-        """Of what makes what is shared, or is before another cut."""
-        fixed = len(self.source.shared())
-        return snapshot.Snapshot(self._roots(self.cut if cut is None else cut), fixed, self._folder)
-
-    def _describe(self, watch: Watch | None = None) -> Described:
-        """What is shared, up to the first step that cannot be known; `watch` is told what else is read for
-        it."""
-        loading, steps, watch = self.source.identities(), [], watch or Watch()
-        # What those read is not told.
-        watch.is_loose |= bool(loading)
-        for i, step in enumerate(self._shared()):
-            try:
-                vouched = self.split is not None and not marks.is_pure(step)
-                known = marks.Pure(step, None) if vouched else step
-                steps.append(identify(known, graph.step_name(i + 1, step), watch))
-            except Refused as refused:
-                # Of what made it so nothing is told.
-                watch.is_loose = True
-                if i < self.source.floor:
-                    raise
-                # Random steps are nothing to speak of: they run in the job.
-                if refused.code != Code.RANDOM:
-                    not_cached(refused)
-                break
-        return Described(loading, steps)
-
-    def _graph(self, cut: int, *more: graph.Json, known: Described | None = None) -> str:
-        return graph.chain([*self._operators(cut, known), *more])
-
-    def _operators(self, cut: int, known: Described | None = None) -> list[graph.Json]:
-        known = known or self._known
-        assert known is not None, "described before it is opened"
-        steps = zip(self.steps[:cut], known.steps, strict=False)
-        return [
-            *self.source.operators(known.loading),
-            *(graph.step(step, identity) for step, identity in steps),
-        ]
+        return self._subgraph.is_unchanged(self.cut, closely, always=True)
 
     def _open(self, job: Any) -> Any:
-        self._known = None
+        subgraph = self._subgraph
+        subgraph.close()
         if self._loading_draws or self._unshared or self._futile >= FUTILE_MAX:
             return None
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
-        self._described_ns = time.time_ns()
-        held, watch = self._snapshot(), Watch()
-        known = self._describe(watch)
-        collection = job.plan(self._graph(len(known.steps), known=known))
+        taken = subgraph.take(self.cut)
+        known = taken.known
+        collection = job.plan(subgraph.graph(len(known.steps), known=known))
         proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched(known)
         if not proven:
             self._futile += 1
@@ -521,23 +383,18 @@ class Pipeline:
                 self._move(max(cut, 0))
                 return None
             if cut < len(known.steps):
-                known = Described(known.loading, known.steps[:cut])
-                held, watch = self._snapshot(cut), Watch()
-                now = self._describe(watch)
-                if Described(now.loading, now.steps[:cut]) != known:
+                known, taken = known.until(cut), subgraph.take(cut)
+                if taken.known != known:
                     # It was changed meanwhile.
                     return self._open(job)
-                collection = job.plan(self._graph(cut, known=known))
+                collection = job.plan(subgraph.graph(cut, known=known))
             self._proven = known
         if not self._move(len(known.steps)):
             return None
-        if self._opened is not None and known != self._opened:
+        if subgraph.open(taken):
             # It was changed in place: what items read, and what they are on the way, was of what it was.
             self._inputs.forget()
             self._middle.reset()
-        self._held, self._known, self._opened = held, known, known
-        self._watched = watch.watched(held)
-        self._identity = ""
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
@@ -553,7 +410,7 @@ class Pipeline:
     def _is_vouched(self, described: Described) -> bool:
         """Whether all that is described is known to be deterministic, or its user says so."""
         cut = len(described.steps)
-        shared = self._roots(cut) if not self.source.floor else self.steps[:cut]
+        shared = self.steps[:cut] if self.source.floor else self._subgraph.roots(cut)
         return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
 
     def _deterministic(self, known: Described) -> int:
@@ -570,7 +427,7 @@ class Pipeline:
         return self.source.accept(found, items)
 
     def _steps_that_read(self) -> int:
-        known = self._known
+        known = self._subgraph.known
         if known is None or not self.cut:
             return 0
 
@@ -592,9 +449,9 @@ class Pipeline:
             tripwire.restore(before)
 
     def _open_at(self, job: Any, cut: int) -> Any:
-        if self._known is None:
+        if self._subgraph.known is None:
             return None
-        collection = job.plan(self._graph(cut))
+        collection = job.plan(self._subgraph.graph(cut))
         return None if collection.bypass else self._inputs.open(collection)
 
     # What is reused of what is not shared.
@@ -606,9 +463,9 @@ class Pipeline:
         return self._run(value, self.cut, len(self.steps))
 
     def _open_after(self, job: Any, operator: graph.Json) -> Any:
-        if self._known is None:
+        if self._subgraph.known is None:
             return None
-        collection = job.plan(self._graph(self.cut, operator))
+        collection = job.plan(self._subgraph.graph(self.cut, operator))
         return None if collection.bypass else self._inputs.open(collection)
 
     def _is_as_shared(self, items: Any, i: int) -> bool:
@@ -623,12 +480,12 @@ class Pipeline:
         return self._run(self.source.load(i), 0, self.cut)
 
     def _tolerance(self) -> float | None:
-        return tolerance([*self.source.shared(), *self._shared()])
+        return tolerance(self._subgraph.roots(self.cut))
 
     def _blamed(self, i: int) -> tuple[Any, str]:
         """The items of the subgraph after which item i is not what it should be."""
         middle = self._middle.at
-        cut, more = blamed(self.source, self._shared(), i, middle)
+        cut, more = blamed(self.source, self.steps[: self.cut], i, middle)
         connection = _job.connection()
         if connection is None or cut in (None, self.cut):
             return None, more
@@ -682,20 +539,9 @@ class Pipeline:
             self._middle.undecided = False
         return value
 
-    def _described_files(self) -> tuple[set[str], int] | None:
-        return None if self._known is None else (self._known.files(), self._described_ns)
-
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored."""
         approved = self._approval(items, i, self._own.record)
         if approved:
             self._middle.store_first(i, items.leased(i))
         return approved
-
-
-def _working_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        # It was removed; relative names lead nowhere.
-        return ""

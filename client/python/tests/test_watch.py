@@ -209,7 +209,7 @@ def test_an_epoch_of_what_is_compared_describes_nothing_and_sees_an_edit(
     epoch = lambda: [batch.tolist() for batch in wrapped.batches(size=1)]  # noqa: E731
     first = epoch()
     made: list[Any] = []
-    monkeypatch.setattr("prebake.pipeline.identify", lambda *given: made.append(given) or identify(*given))
+    monkeypatch.setattr("prebake.subgraph.identify", lambda *given: made.append(given) or identify(*given))
     assert epoch() == first and not made
     monkeypatch.setitem(globals(), "SIZE", 5)
     assert epoch() != first and made

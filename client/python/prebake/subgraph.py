@@ -1,0 +1,217 @@
+"""The subgraph of a pipeline that is shared, loading and the steps before the cut: what it is, and whether it
+still is what it was opened as.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, NamedTuple
+
+from prebake import graph, marks, snapshot
+from prebake.code import Identity, identify
+from prebake.encoder import digest
+from prebake.errors import Code, Refused, not_cached
+from prebake.source import Source, Step
+from prebake.watch import Watch
+
+CONTEXT = "prebake 2026 pipeline v1"
+#: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
+LOOK_CHEAP_S = 0.002
+#: One that takes longer, of a data set with large tables, takes no more than this share of the time.
+LOOK_SHARE = 0.01
+
+
+class Described(NamedTuple):
+    """What it is: loading, and each step up to the cut."""
+
+    loading: list[Identity]
+    steps: list[Identity]
+
+    def until(self, cut: int) -> Described:
+        """The same of fewer steps."""
+        return Described(self.loading, self.steps[:cut])
+
+    def files(self) -> set[str]:
+        """Files whose content is a part of it."""
+        return {os.path.abspath(path) for each in [*self.loading, *self.steps] for path in each.files}
+
+
+class Taken(NamedTuple):
+    """A description, and what tells without another one that it still holds."""
+
+    known: Described
+    #: Taken before.
+    held: snapshot.Snapshot
+    #: What else it was made of.
+    watch: Watch
+
+
+class Subgraph:
+    """Of one data set and its steps, for as long as both are the same objects; the cut may move meanwhile."""
+
+    def __init__(self, source: Source, steps: list[Step], split: int | None, cut: int, folder: str) -> None:
+        """Names of files are relative to `folder`; `split` is how many steps their user vouches for."""
+        self._source, self._steps, self._split = source, steps, split
+        self._folder, self._numbered = folder, source.numbered
+        #: When the last description was made, and how long it took.
+        self._looked, self._look_s = time.monotonic(), 0.0
+        #: What was described when the collection was opened; None while it is not.
+        self.known: Described | None = None
+        #: The same; of the last collection while none is.
+        self._opened: Described | None = None
+        #: Of what it was, for other processes; empty until one is sent something.
+        self._identity = ""
+        self._described_ns = 0
+        #: What it held when it was last seen to be as it was opened.
+        self.held = self._snapshot(cut)
+        #: What else is compared where that tells all; None where only a description does.
+        self._watched: Any = None
+
+    # What it is.
+
+    def take(self, cut: int) -> Taken:
+        """Describes it as it is now."""
+        self._described_ns = time.time_ns()
+        held, watch = self._snapshot(cut), Watch()
+        return Taken(self._describe(cut, watch), held, watch)
+
+    def close(self) -> None:
+        """Nothing is opened any more."""
+        self.known = None
+
+    def open(self, taken: Taken) -> bool:
+        """Takes note of what is opened now; whether that is other than what was opened last."""
+        is_other = self._opened is not None and taken.known != self._opened
+        self.held, self.known, self._opened = taken.held, taken.known, taken.known
+        self._watched = taken.watch.watched(taken.held)
+        self._identity = ""
+        return is_other
+
+    def identity(self, cut: int) -> str:
+        """What it is now, as one text."""
+        return self._identified(self._describe(cut))
+
+    def opened_as(self) -> str:
+        """The same of what was opened; empty if nothing is."""
+        if not self._identity and self.known is not None:
+            self._identity = self._identified(self.known)
+        return self._identity
+
+    def described_files(self) -> tuple[set[str], int] | None:
+        """Files that are part of what was opened, and when that was described, in nanoseconds since 1970."""
+        return None if self.known is None else (self.known.files(), self._described_ns)
+
+    def graph(self, cut: int, *more: graph.Json, known: Described | None = None) -> str:
+        """In the words of the daemon: of what was opened, unless something else is `known`."""
+        return graph.chain([*self.operators(cut, known), *more])
+
+    def operators(self, cut: int, known: Described | None = None) -> list[graph.Json]:
+        """The operators that the graph is a chain of."""
+        known = known or self.known
+        assert known is not None, "described before it is opened"
+        steps = zip(self._steps[:cut], known.steps, strict=False)
+        return [
+            *self._source.operators(known.loading),
+            *(graph.step(step, identity) for step, identity in steps),
+        ]
+
+    def roots(self, cut: int) -> list[Any]:
+        """The objects that make what is before a cut."""
+        return [*self._source.shared(), *self._steps[:cut]]
+
+    # Whether it still is.
+
+    def holds(self, cut: int) -> bool:
+        """Whether all that makes it is the same as when it was last described, as far as a cheap look
+        tells."""
+        steps = self._steps
+        return self.held.holds(steps if cut == len(steps) else steps[:cut])
+
+    def is_as_watched(self, cut: int) -> bool:
+        """Whether the same description would be made again, as far as that is told without making it."""
+        watched = self._watched
+        return (
+            watched is not None
+            and working_folder() == self._folder
+            and self.holds(cut)
+            and watched.holds([])
+            and self._is_same_source()
+        )
+
+    def is_unchanged(self, cut: int, closely: bool, always: bool = False) -> bool:
+        """Whether it is what it was opened as. A close look is put off while it is not due, unless `always`:
+        an array edited in place within an epoch is then seen a little later."""
+        if not (closely and (always or self.look_is_due())) and self.holds(cut):
+            return True
+        if self.is_as_watched(cut):
+            return True
+        if working_folder() != self._folder:
+            return False
+        held = self._snapshot(cut)
+        begun = time.monotonic()
+        try:
+            return self._is_unchanged_closely(cut, held)
+        finally:
+            self._looked = time.monotonic()
+            self._look_s = self._looked - begun
+
+    def look_is_due(self, cheap_s: float = LOOK_CHEAP_S) -> bool:
+        """Whether another description would not take too large a share of the time."""
+        return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
+
+    def _is_unchanged_closely(self, cut: int, held: snapshot.Snapshot) -> bool:
+        if not self._is_same_source():
+            return False
+        if self.known is None:
+            self.held = held
+            return True
+        watch = Watch()
+        try:
+            unchanged = self._describe(cut, watch) == self.known
+        except Exception:
+            # It cannot be known any more; opening the collection anew says why.
+            return False
+        if unchanged:
+            self.held, self._watched = held, watch.watched(held)
+        return unchanged
+
+    def _is_same_source(self) -> bool:
+        self._source.refresh()
+        return self._source.numbered == self._numbered and snapshot.same(self._source.steps, self._steps)
+
+    def _snapshot(self, cut: int) -> snapshot.Snapshot:
+        return snapshot.Snapshot(self.roots(cut), len(self._source.shared()), self._folder)
+
+    def _describe(self, cut: int, watch: Watch | None = None) -> Described:
+        """Up to the first step that cannot be known; `watch` is told what else is read for it."""
+        loading, steps, watch = self._source.identities(), [], watch or Watch()
+        # What those read is not told.
+        watch.is_loose |= bool(loading)
+        for i, step in enumerate(self._steps[:cut]):
+            try:
+                vouched = self._split is not None and not marks.is_pure(step)
+                known = marks.Pure(step, None) if vouched else step
+                steps.append(identify(known, graph.step_name(i + 1, step), watch))
+            except Refused as refused:
+                # Of what made it so nothing is told.
+                watch.is_loose = True
+                if i < self._source.floor:
+                    raise
+                # Random steps are nothing to speak of: they run in the job.
+                if refused.code != Code.RANDOM:
+                    not_cached(refused)
+                break
+        return Described(loading, steps)
+
+    def _identified(self, known: Described) -> str:
+        return digest(CONTEXT, self.graph(len(known.steps), known=known).encode()).hex()
+
+
+def working_folder() -> str:
+    """What names are relative to."""
+    try:
+        return os.getcwd()
+    except OSError:
+        # It was removed; relative names lead nowhere.
+        return ""
