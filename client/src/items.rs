@@ -213,9 +213,10 @@ impl Items {
     }
 
     /// Says in which order items will be read from now on, as far as that is known: what of it is not in memory is then read
-    /// ahead, in that order.
-    pub fn expect(&self, order: Vec<usize>) {
+    /// ahead, in that order. Numbers of no items count for nothing.
+    pub fn expect(&self, mut order: Vec<usize>) {
         if self.0.session.is_here() {
+            order.retain(|i| *i < self.0.count);
             let mut state = self.0.state.lock();
             if state.expected.set(order) {
                 self.0.session.expect_anew();

@@ -31,6 +31,23 @@ fn what_one_job_computes_the_next_only_reads() {
 }
 
 #[test]
+fn numbers_of_no_items_are_expected_for_nothing() {
+    let daemon = Daemon::start(&[]);
+    let data = data(3);
+    for name in ["first", "second"] {
+        let items = data.items(&daemon.job(name));
+        ensure(&items, &data, &[0, 1, 2]);
+        items.expect(vec![7, 0, usize::MAX, 2]);
+        for i in [0, 2] {
+            assert_eq!(
+                items.get(i, false).unwrap().unwrap().0.as_slice(),
+                data.element(i)
+            );
+        }
+    }
+}
+
+#[test]
 fn a_layout_that_fits_no_packet_is_found_all_the_same() {
     let daemon = Daemon::start(&[]);
     let (data, layout) = (data(2), "x".repeat(300 << 10));
