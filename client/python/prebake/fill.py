@@ -417,7 +417,7 @@ class Fill:
                 i = held[0]
                 self.seen[i] = 1
                 one, drawn = self._make(items, i, i in wanted_set, mine, before, withheld)
-                before = None if drawn else before
+                before = None if drawn or tripwire.is_slow(before) else before
                 if one is None:
                     self._guarded(items.release, [i])
                 else:

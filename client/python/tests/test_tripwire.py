@@ -47,6 +47,18 @@ def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: p
         tripwire.restore(token)
 
 
+def test_after_some_comparisons_states_are_worth_taking_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tripwire, "_asked", 0)
+    token = tripwire.state()
+    compared = 0
+    while not tripwire.is_slow(token):
+        assert tripwire.moved(token) is None
+        compared += 1
+    assert compared == tripwire.DOCUMENTED
+    token = tripwire.state()
+    assert tripwire._holds(token) and not tripwire.is_slow(token)
+
+
 def test_one_look_at_memory_tells_whether_anything_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tripwire, "_asked", tripwire.DOCUMENTED)
     token = tripwire.state()
