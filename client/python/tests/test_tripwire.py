@@ -50,11 +50,9 @@ def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: p
 def test_after_some_comparisons_states_are_worth_taking_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tripwire, "_asked", 0)
     token = tripwire.state()
-    compared = 0
-    while not tripwire.is_slow(token):
-        assert tripwire.moved(token) is None
-        compared += 1
-    assert compared == tripwire.DOCUMENTED
+    for _ in range(tripwire.DOCUMENTED):
+        assert not tripwire.is_slow(token) and tripwire.moved(token) is None
+    assert tripwire.is_slow(token)
     token = tripwire.state()
     assert tripwire._holds(token) and not tripwire.is_slow(token)
 
