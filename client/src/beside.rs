@@ -1,17 +1,29 @@
 //! Threads beside a job's own, which save it time and may stop anywhere.
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
-/// To be waited for before a fork. Its lock is tried for [`LOCK_WAIT`] at most: a child may inherit it locked.
+/// To be waited for before a fork. Its lock is only ever tried (see [`running`]): a child may inherit it locked.
 static RUNNING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Many times what it takes to begin a thread, for which the lock is held: one that is done as soon as it was begun may
 /// begin another before.
 const LOCK_WAIT: Duration = Duration::from_millis(100);
+const LOCK_TRIES: u32 = 1000;
+
+/// Not by a wait for the lock, which takes part in others that a child may inherit locked.
+fn running() -> Option<MutexGuard<'static, Vec<JoinHandle<()>>>> {
+    (0..LOCK_TRIES).find_map(|_| {
+        let running = RUNNING.try_lock();
+        if running.is_none() {
+            thread::sleep(LOCK_WAIT / LOCK_TRIES);
+        }
+        running
+    })
+}
 
 /// False if there is no thread to be had.
 pub(crate) fn run(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
@@ -19,7 +31,7 @@ pub(crate) fn run(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     if is_stopped() {
         return false;
     }
-    let started = RUNNING.try_lock_for(LOCK_WAIT).and_then(|mut running| {
+    let started = running().and_then(|mut running| {
         running.retain(|thread| !thread.is_finished());
         let thread = Builder::new().name(name.to_owned()).spawn(work);
         thread.map(|thread| running.push(thread)).ok()
@@ -34,7 +46,7 @@ pub(crate) fn is_stopped() -> bool {
 
 /// To be called before `fork`: they end, so that no child is born of a process with threads. What they did is done later.
 pub fn before_fork() {
-    let Some(mut running) = RUNNING.try_lock_for(LOCK_WAIT) else {
+    let Some(mut running) = running() else {
         return;
     };
     if running.is_empty() {

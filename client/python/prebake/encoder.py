@@ -358,6 +358,8 @@ def _sequence(tag: str) -> Callable[[Encoder, Any], None]:
     def encode(encoder: Encoder, value: Any) -> None:
         encoder.watch.followed(value)
         if _plain(encoder, tag, value):
+            # What is nested in it was not followed.
+            encoder.watch.is_loose |= not all(type(each) in _FIXED for each in value)
             return
         encoder.items(tag, value, ((f"[{i}]", member) for i, member in enumerate(value)), len(value))
 

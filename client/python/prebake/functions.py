@@ -31,6 +31,7 @@ CACHES: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def _function(encoder: Encoder, function: types.FunctionType) -> None:
+    encoder.watch.looked_into(vars(function))
     vouched = is_pure(function)
     encoder.trusted += vouched
     _described(encoder, function)
@@ -40,6 +41,10 @@ def _function(encoder: Encoder, function: types.FunctionType) -> None:
 def _described(encoder: Encoder, function: types.FunctionType) -> None:
     code = function.__code__
     module = function.__globals__.get("__name__", "")
+    encoder.watch.is_loose |= type(function.__globals__) is not dict
+    encoder.watch.looked_up(function.__globals__, "__name__")
+    if packages.owner(module) is not None:
+        encoder.watch.resolved(function, module, code.co_qualname)
     owner = packages.owner(module) if _is_of(code, module) else None
     if owner is not None and packages.resolve(module, code.co_qualname) is function:
         encoder.named(owner, module, code.co_qualname)
@@ -216,6 +221,9 @@ def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
         elif patches.counts(value):
             encoder.text("set", name)
             encoder.member(f" -> {name}", value, "global")
+        elif type(value) in (list, tuple, set, frozenset, dict):
+            # It may come to hold nothing but what counts.
+            encoder.watch.is_loose = True
         elif callable(value):
             _home(encoder, name, value)
 
@@ -223,6 +231,8 @@ def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
 def _home(encoder: Encoder, name: str, value: Any) -> None:
     """Where something taken from an installed module is from, if not from there: another may have been put in
     its place."""
+    if isinstance(value, types.FunctionType):
+        encoder.watch.relied_on(value)
     said = (getattr(value, each, None) for each in ("__module__", "__qualname__", "__name__"))
     home = [each for each in said if isinstance(each, str)]
     if name not in [f"{home[0]}.{each}" for each in home[1:]]:

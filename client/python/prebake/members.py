@@ -53,6 +53,8 @@ CLASS_SKIPPED = frozenset(
 def encode(encoder: Encoder, cls: type) -> None:
     module, qualname = cls.__module__, cls.__qualname__
     owner = packages.owner(module) if isinstance(module, str) else None
+    if owner is not None and cls.__flags__ & HEAP_TYPE:
+        encoder.watch.resolved(cls, module, qualname)
     if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
         encoder.named(owner, module, qualname)
         patches.write(encoder, cls)

@@ -127,6 +127,9 @@ class Orders:
             return symbol.value
         if isinstance(symbol, Name):
             value, rest = self.scan.walk(symbol)
+            # What is in a class is compared, nothing deeper.
+            deep = rest and not (isinstance(value, type) and len(rest) == 1)
+            self.scan.encoder.watch.is_loose |= bool(deep)
             for each in rest:
                 value = inspect.getattr_static(value, each, _ABSENT)
             return value

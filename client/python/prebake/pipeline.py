@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -273,7 +274,10 @@ class Pipeline:
         """Begins an epoch where all is open, and a look tells that it is what it was opened as: then nothing
         of the user's has to run for it. Whether it did."""
         opened = self.fill.at_once()
-        if opened is None or opened.connection is not _job.current() or self._due:
+        if opened is None or self._due or opened.connection is not _job.current():
+            return False
+        # A child that was forked past Python has its parent's.
+        if opened.connection.pid != os.getpid():
             return False
         if not self._subgraph.is_as_watched(self.cut):
             return False

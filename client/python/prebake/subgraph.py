@@ -12,7 +12,7 @@ from prebake import graph, marks, snapshot
 from prebake.code import Identity, identify
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
-from prebake.source import Source, Step
+from prebake.source import FileSource, Source, Step
 from prebake.watch import Watch
 
 CONTEXT = "prebake 2026 pipeline v1"
@@ -78,7 +78,7 @@ class Subgraph:
 
     def close(self) -> None:
         """Nothing is opened any more."""
-        self.known = None
+        self.known = self._watched = None
 
     def open(self, taken: Taken) -> bool:
         """Takes note of what is opened now; whether that is other than what was opened last."""
@@ -129,7 +129,8 @@ class Subgraph:
         return self.held.holds(steps if cut == len(steps) else steps[:cut])
 
     def is_as_watched(self, cut: int) -> bool:
-        """Whether the same description would be made again, as far as that is told without making it."""
+        """Whether the same description would be made again, as far as that is told without making it. Enough
+        to serve what is there; before anything is stored it is made."""
         watched = self._watched
         return (
             watched is not None
@@ -143,8 +144,6 @@ class Subgraph:
         """Whether it is what it was opened as. A close look is put off while it is not due, unless `always`:
         an array edited in place within an epoch is then seen a little later."""
         if not (closely and (always or self.look_is_due())) and self.holds(cut):
-            return True
-        if self.is_as_watched(cut):
             return True
         if working_folder() != self._folder:
             return False
@@ -186,8 +185,8 @@ class Subgraph:
     def _describe(self, cut: int, watch: Watch | None = None) -> Described:
         """Up to the first step that cannot be known; `watch` is told what else is read for it."""
         loading, steps, watch = self._source.identities(), [], watch or Watch()
-        # What those read is not told.
-        watch.is_loose |= bool(loading)
+        # What those read is not told, nor what a data set of the user's holds.
+        watch.is_loose |= bool(loading) or type(self._source) is not FileSource
         for i, step in enumerate(self._steps[:cut]):
             try:
                 vouched = self._split is not None and not marks.is_pure(step)

@@ -7,6 +7,8 @@ What is not known here to be compared makes a description loose: it is made anew
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +38,7 @@ class Watch:
     """What a description reads while it is made."""
 
     __slots__ = (
-        "_classes",
+        "_installed",
         "_looked_up",
         "_members",
         "_objects",
@@ -53,10 +55,13 @@ class Watch:
         #: Namespaces of installed code and the names that were looked up there, and what they stood for.
         self._looked_up: list[tuple[dict[str, Any], tuple[str]]] = []
         self._values: list[Any] = []
-        #: Installed classes that were looked through, and what they held: members, and what they extend.
-        self._classes: list[type] = []
-        self._members: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        # Code reaches it in more ways than by its name.
+        self.looked_up(vars(os), "environ")
+        #: Installed functions and classes, and what they refer to.
+        self._installed: list[Any] = []
         self._referents: list[Any] = []
+        #: Members of installed classes, attributes of functions, and what those were.
+        self._members: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def followed(self, value: Any) -> None:
         """To be called of what is described by what it refers to."""
@@ -67,11 +72,34 @@ class Watch:
         self._looked_up.append((space, (name,)))
         self._values.append(space.get(name, _ABSENT))
 
+    def looked_into(self, space: dict[str, Any]) -> None:
+        """To be called before all names of a namespace are looked at."""
+        self._members.append((space, space.copy()))
+
     def looked_through(self, cls: type) -> None:
         """To be called before an installed class is looked through."""
-        self._classes.append(cls)
-        self._members += [(space, space.copy()) for space in gc.get_referents(vars(cls))]
-        self._referents += gc.get_referents(cls)
+        self.relied_on(cls)
+        for space in gc.get_referents(vars(cls)):
+            self.looked_into(space)
+
+    def resolved(self, value: Any, module: str, name: str) -> None:
+        """To be called before an installed function or class is known by the name that its module has for
+        it."""
+        if isinstance(value, types.FunctionType):
+            self.relied_on(value)
+        space = sys.modules.get(module)
+        self.looked_up(sys.modules, module)
+        first, _, rest = name.partition(".")
+        if rest or not isinstance(space, types.ModuleType):
+            self.is_loose = True
+            return
+        self.looked_up(vars(space), "__file__")
+        self.looked_up(vars(space), first)
+
+    def relied_on(self, value: Any) -> None:
+        """To be called before an installed function or class is known by what it says of itself."""
+        self._installed.append(value)
+        self._referents += gc.get_referents(value)
 
     def watched(self, held: Snapshot) -> Any:
         """What compares it beside a snapshot that was taken before; None where not all of it can be."""
@@ -79,4 +107,4 @@ class Watch:
         if self.is_loose or module is None or not held.compares(self._objects):
             return None
         names = self._looked_up, self._values, _ABSENT
-        return module.Look([], self._classes, self._referents, *names, [], None, self._members, {}, None)
+        return module.Look([], self._installed, self._referents, *names, [], None, self._members, {}, None)

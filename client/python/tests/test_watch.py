@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from PIL import Image, ImageOps
+from PIL.ImageOps import flip, invert
 
 import prebake
 from prebake import packages
@@ -28,6 +29,7 @@ PAIR = (1, [2, 3])
 OPTIONS = {"size": 3}
 WEIGHTS = np.arange(4)
 LONG = list(range(2000))
+ROWS = [[i, i + 1] for i in range(100)]
 
 
 class Settings:
@@ -53,7 +55,8 @@ def over(size: int) -> Callable[[str], Any]:
 def whole(path: str, by: int = 2) -> Any:
     """All that is compared: builtins, installed functions and classes, numbers, lists, own functions."""
     seed = abs(int(Path(path).read_text())) + by + len(MEANS) + PAIR[0]
-    image = ImageOps.mirror(Image.fromarray(default_rng(seed).integers(0, 256, (2, 2), np.uint8)))
+    image = flip(invert(Image.fromarray(default_rng(seed).integers(0, 256, (2, 2), np.uint8))))
+    image = ImageOps.mirror(image) if os.getenv("A_NAME") else image
     return scaled(np.asarray(image, np.float32))
 
 
@@ -85,6 +88,12 @@ EDITS: dict[str, Callable[[pytest.MonkeyPatch], Any]] = {
     "a method added to what code is given": lambda p: p.setattr(
         Image.Image, "integers", other, raising=False
     ),
+    "an attribute of a step": lambda p: p.setattr(whole, "size", 5, raising=False),
+    "an attribute of a helper": lambda p: p.setattr(scaled, "size", 5, raising=False),
+    "what a helper says that it wraps": lambda p: p.setattr(scaled, "__wrapped__", other, raising=False),
+    "an installed function's code": lambda p: p.setattr(flip, "__code__", other.__code__),
+    "what is under an installed function's name": lambda p: p.setattr(ImageOps, "invert", other),
+    "all variables": lambda p: p.setattr(os, "environ", {"A_NAME": "2"}),
     "an installed module": lambda p: p.setitem(globals(), "np", space),
 }
 
@@ -153,6 +162,10 @@ def with_long_table(path: str) -> Any:
     return LONG[0]
 
 
+def with_rows(path: str) -> Any:
+    return ROWS[0][0]
+
+
 def with_nothing(path: str) -> Any:
     return absent_name  # type: ignore[name-defined]  # noqa: F821
 
@@ -176,6 +189,7 @@ with_attribute.size = 3  # type: ignore[attr-defined]
         with_import,
         with_keywords,
         with_long_table,
+        with_rows,
         with_nothing,
         with_attribute,
         functools.partial(whole, by=3),
