@@ -145,6 +145,10 @@ class Encoder:
 
     def variable(self, name: str) -> None:
         """An environment variable that code reads by its name: its value counts."""
+        self.watch.relied_on(os.environ)
+        self.watch.looked_into(vars(os.environ))
+        for each in type(os.environ).__mro__[:-1]:
+            self.watch.looked_through(each)
         if name not in self.variables:
             self.variables[name] = os.environ.get(name)
 
@@ -174,8 +178,8 @@ class Encoder:
             )
         kind = type(value)
         scalar = _SCALARS.get(kind)
-        if kind not in (COMPARED if scalar is None else _FIXED) and not packages.offers(value):
-            self.watch.is_loose = True
+        if kind not in (COMPARED if scalar is None else FIXED):
+            self.watch.installed(value)
         if scalar is not None:
             self.emit(*scalar(value))
             return
@@ -335,7 +339,7 @@ _SCALARS: dict[type, Callable[[Any], tuple[str, bytes]]] = {
     bytearray: lambda v: ("bytearray", memoryview(v)),
 }
 #: Of those, what never changes.
-_FIXED = frozenset(_SCALARS) - {bytearray}
+FIXED = frozenset(_SCALARS) - {bytearray}
 
 
 def _plain(encoder: Encoder, tag: str, value: Any) -> bool:
@@ -359,7 +363,7 @@ def _sequence(tag: str) -> Callable[[Encoder, Any], None]:
         encoder.watch.followed(value)
         if _plain(encoder, tag, value):
             # What is nested in it was not followed.
-            encoder.watch.is_loose |= not all(type(each) in _FIXED for each in value)
+            encoder.watch.is_loose |= not all(type(each) in FIXED for each in value)
             return
         encoder.items(tag, value, ((f"[{i}]", member) for i, member in enumerate(value)), len(value))
 

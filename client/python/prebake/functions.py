@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import bytecode, lookup, packages, patches, scan
-from prebake.encoder import Encoder, Handler
+from prebake.encoder import FIXED, Encoder, Handler
 from prebake.errors import Code
 from prebake.marks import PURE, is_pure
 from prebake.watch import Watch
@@ -113,12 +113,20 @@ def write_code(encoder: Encoder, code: types.CodeType) -> None:
     body, watch = bytecode.body(code), encoder.watch
     encoder.emit("code", struct.pack(f">{len(body.instructions)}q", *body.instructions))
     try:
-        # None of it ever changes.
+        # None of it ever changes, unless somebody put objects there.
+        watch.is_loose |= not all(map(_is_fixed, body.constants))
         encoder.watch = Watch()
         encoder.value(body.header)
         encoder.value(tuple(body.constants))
     finally:
         encoder.watch = watch
+
+
+def _is_fixed(constant: Any) -> bool:
+    kind = type(constant)
+    if kind in (tuple, frozenset):
+        return all(map(_is_fixed, constant))
+    return kind in FIXED or kind is types.CodeType
 
 
 def _cell(encoder: Encoder, cell: types.CellType) -> None:
@@ -215,6 +223,7 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
 def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
     """What code takes from installed modules and the version does not tell, as it can be set."""
     for name, value in sorted(scanned.taken.items()):
+        encoder.watch.taken(value)
         if isinstance(value, type) and not patches.is_own(value):
             patches.write(encoder, value)
             _home(encoder, name, value)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 STEPS_MAX = 8
 #: Operators by which paths and texts are put together, and formatting of one.
 _JOINED = frozenset({"/", "+", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"})
+#: What names a file by its package.
+_PACKAGED = ("pkgutil.get_data", "importlib.resources.files")
 _WRITING = re.compile(r"[wx][bt+]*")
 
 
@@ -40,6 +42,8 @@ class NamedFiles:
         elif isinstance(callee, Attribute) and callee.name in calls.PATH_METHODS:
             self._read(callee.of, call, 0 if callee.name == "open" else None)
         name = callee.path[-1] if isinstance(callee, Name) else getattr(callee, "name", "")
+        # A package may come to be found.
+        self.scan.encoder.watch.is_loose |= dotted in _PACKAGED
         if dotted == "pkgutil.get_data" and len(call.args or ()) > 1:
             return self._read(call, call, None)
         if not calls.READING.fullmatch(name) and dotted not in calls.NAMING:
@@ -89,7 +93,8 @@ class NamedFiles:
         if not isinstance(callee, Name) or not args:
             return None
         dotted = self.scan.canonical(callee)
-        if dotted in ("pkgutil.get_data", "importlib.resources.files"):
+        if dotted in _PACKAGED:
+            self.scan.encoder.watch.is_loose = True
             folder = _folder(self.scan.orders.value(args[0]))
             return self._joined((Const(folder), *args[1:]), steps) if folder is not None else None
         return self._joined(args, steps) if dotted in calls.JOINING else None

@@ -119,6 +119,7 @@ def added(encoder: Encoder) -> None:
     """Writes methods and accessors of the user's own in classes whose instances code is given, and which it
     names only by what it asks of them."""
     for module, name in GIVEN:
+        encoder.watch.looked_up(sys.modules, module)
         loaded = sys.modules.get(module)
         if loaded is not None:
             encoder.watch.looked_up(vars(loaded), name)

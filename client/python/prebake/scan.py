@@ -150,11 +150,11 @@ class Scan:
                 after = _imported(f"{value.__name__}.{rest[0]}")
             if rest[0] == "__dict__":
                 raise self.refuse(Code.DYNAMIC, f"{value.__name__}.__dict__")
+            if installed and rest[0] not in vars(value):
+                # It is made when it is asked for, if it is there.
+                self.encoder.watch.is_loose = True
             if after is _ABSENT:
                 break
-            if rest[0] not in vars(value):
-                # It is made when it is asked for.
-                self.encoder.watch.is_loose = True
             if installed and not covers(after):
                 self.taken[f"{value.__name__}.{rest[0]}"] = after
             known = f"{public(value.__name__)}.{rest[0]}" if installed else ""

@@ -203,14 +203,15 @@ class _Look:
         values: list[Any],
         *_: Any,
     ) -> None:
-        self._roots, self._objects, self._referents = roots, objects, referents
+        self._roots, self._objects = roots, objects
+        self._referents = list(map(gc.get_referents, objects))
         self._spaces, self._values = spaces, values
 
     def holds(self, roots: list[Any]) -> bool:
         named = [space.get(name, _ABSENT) for space, names in self._spaces for name in names]
         return (
             same(roots, self._roots)
-            and same(gc.get_referents(*self._objects), self._referents)
+            and all(map(same, map(gc.get_referents, self._objects), self._referents))
             and same(named, self._values)
         )
 

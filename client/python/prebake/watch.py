@@ -12,12 +12,15 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from prebake import packages
 from prebake._job import native
 
 if TYPE_CHECKING:
     from prebake.snapshot import Snapshot
 
 _ABSENT = object()
+#: `Py_TPFLAGS_HEAPTYPE`: of other classes an instance stays one.
+HEAP_TYPE = 1 << 9
 #: Types of values of which a snapshot compares all that is described, or which never change. Members of a
 #: dictionary are compared without their names, those of arrays and instances by bounds or not at all.
 COMPARED = frozenset(
@@ -95,6 +98,24 @@ class Watch:
             return
         self.looked_up(vars(space), "__file__")
         self.looked_up(vars(space), first)
+
+    def installed(self, value: Any) -> None:
+        """To be called of a value of a type that is not compared: it may be a compiled function that a module
+        offers."""
+        if packages.offers(value):
+            self.resolved(value, value.__module__, value.__qualname__)
+        else:
+            self.is_loose = True
+
+    def taken(self, value: Any) -> None:
+        """To be called of what code takes from an installed module: an instance may be given another
+        class."""
+        kind = type(value)
+        if isinstance(value, (type, types.FunctionType, types.ModuleType)) or packages.offers(value):
+            return
+        bound = getattr(value, "__self__", None)
+        own = bound is not None and not isinstance(bound, types.ModuleType)
+        self.is_loose |= own or bool(kind.__flags__ & HEAP_TYPE)
 
     def relied_on(self, value: Any) -> None:
         """To be called before an installed function or class is known by what it says of itself."""

@@ -6,6 +6,7 @@ import builtins
 import functools
 import os
 import pathlib
+import pkgutil
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ MEANS = [0.5, 0.25]
 PAIR = (1, [2, 3])
 OPTIONS = {"size": 3}
 WEIGHTS = np.arange(4)
+TRAIN, VALID = ["a", "b"], ["c"]
 LONG = list(range(2000))
 ROWS = [[i, i + 1] for i in range(100)]
 
@@ -54,6 +56,7 @@ def over(size: int) -> Callable[[str], Any]:
 
 def whole(path: str, by: int = 2) -> Any:
     """All that is compared: builtins, installed functions and classes, numbers, lists, own functions."""
+    path = path if path in TRAIN or path in VALID else path.strip()
     seed = abs(int(Path(path).read_text())) + by + len(MEANS) + PAIR[0]
     image = flip(invert(Image.fromarray(default_rng(seed).integers(0, 256, (2, 2), np.uint8))))
     image = ImageOps.mirror(image) if os.getenv("A_NAME") else image
@@ -75,6 +78,8 @@ EDITS: dict[str, Callable[[pytest.MonkeyPatch], Any]] = {
     "a number": lambda p: p.setitem(globals(), "SIZE", 4),
     "a list": lambda p: MEANS.append(0.1),
     "a list in a tuple": lambda p: PAIR[1].append(4),
+    "an element that goes from one list to the next": lambda p: VALID.append(TRAIN.pop(0)),
+    "an element that goes back": lambda p: TRAIN.append(VALID.pop(0)),
     "a helper": lambda p: p.setitem(globals(), "scaled", other),
     "a helper's code": lambda p: p.setattr(scaled, "__code__", other.__code__),
     "a default": lambda p: p.setattr(whole, "__defaults__", (3,)),
@@ -93,6 +98,8 @@ EDITS: dict[str, Callable[[pytest.MonkeyPatch], Any]] = {
     "what a helper says that it wraps": lambda p: p.setattr(scaled, "__wrapped__", other, raising=False),
     "an installed function's code": lambda p: p.setattr(flip, "__code__", other.__code__),
     "what is under an installed function's name": lambda p: p.setattr(ImageOps, "invert", other),
+    "what variables are in": lambda p: p.setattr(os.environ, "_data", {b"A_NAME": b"2"}),
+    "how variables are read": lambda p: p.setattr(type(os.environ), "__getitem__", lambda self, name: "2"),
     "all variables": lambda p: p.setattr(os, "environ", {"A_NAME": "2"}),
     "an installed module": lambda p: p.setitem(globals(), "np", space),
 }
@@ -104,6 +111,8 @@ def test_a_look_sees_every_edit_that_makes_another_description(
 ) -> None:
     monkeypatch.setitem(globals(), "MEANS", [0.5, 0.25])
     monkeypatch.setitem(globals(), "PAIR", (1, [2, 3]))
+    monkeypatch.setitem(globals(), "TRAIN", ["a", "b"])
+    monkeypatch.setitem(globals(), "VALID", ["c"])
     steps = (whole, CLOSED)
     # The first look at a function makes the dictionary of its attributes.
     described(*steps)
@@ -162,6 +171,25 @@ def with_long_table(path: str) -> Any:
     return LONG[0]
 
 
+def with_instance_of_a_module(path: str) -> Any:
+    return np.s_[1]
+
+
+def with_package(path: str) -> Any:
+    return pkgutil.get_data("a_package_that_is_not_there", "file.txt")
+
+
+def with_what_is_made_when_asked_for(path: str) -> Any:
+    return np.nothing_of_that_name
+
+
+def with_function_as_constant(path: str) -> Any:
+    return 1234567
+
+
+with_function_as_constant.__code__ = with_function_as_constant.__code__.replace(co_consts=(None, scaled))
+
+
 def with_rows(path: str) -> Any:
     return ROWS[0][0]
 
@@ -190,6 +218,10 @@ with_attribute.size = 3  # type: ignore[attr-defined]
         with_keywords,
         with_long_table,
         with_rows,
+        with_instance_of_a_module,
+        with_package,
+        with_what_is_made_when_asked_for,
+        with_function_as_constant,
         with_nothing,
         with_attribute,
         functools.partial(whole, by=3),

@@ -58,6 +58,8 @@ struct Object {
     object: Py<PyAny>,
     kind: Py<PyType>,
     traverse: traverseproc,
+    /// The place behind its last referent: what one object loses at its end, the next may have at its beginning.
+    end: usize,
 }
 
 /// Objects, and all that they refer to, one after the other.
@@ -79,11 +81,16 @@ impl References {
         objects: Vec<Bound<'_, PyAny>>,
         referents: &[Bound<'_, PyAny>],
     ) -> PyResult<References> {
+        let mut end = 0;
         let objects = objects.into_iter().filter_map(|object| {
+            // SAFETY: the interpreter's lock is held, and the object is alive.
+            let traverse = unsafe { traverse(object.as_ptr())? };
+            // SAFETY: as above; it is the object's own function, and visiting counts.
+            unsafe { traverse(object.as_ptr(), count, ptr::from_mut(&mut end).cast()) };
             Some(Object {
                 kind: object.get_type().unbind(),
-                // SAFETY: the interpreter's lock is held, and the object is alive.
-                traverse: unsafe { traverse(object.as_ptr())? },
+                traverse,
+                end,
                 object: object.unbind(),
             })
         });
@@ -103,6 +110,7 @@ impl References {
             object,
             kind,
             traverse,
+            end,
         } in &self.objects
         {
             let object = object.as_ptr();
@@ -112,7 +120,7 @@ impl References {
                 Py_TYPE(object) as *mut PyObject != kind.as_ptr()
                     || traverse(object, visit, ptr::from_mut(&mut expected).cast()) != 0
             };
-            if stopped {
+            if stopped || expected.at != *end {
                 return false;
             }
         }
@@ -157,6 +165,14 @@ unsafe extern "C" fn visit(object: *mut PyObject, expected: *mut c_void) -> c_in
     let same = expected.referents.get(expected.at) == Some(&(object as usize));
     expected.at += 1;
     c_int::from(!same)
+}
+
+/// # Safety
+/// Called by `traverse` with what it was given, and the interpreter's lock held.
+unsafe extern "C" fn count(_: *mut PyObject, met: *mut c_void) -> c_int {
+    // SAFETY: it is what `new` gave, which nobody else uses meanwhile.
+    unsafe { *met.cast::<usize>() += 1 };
+    0
 }
 
 /// Names in dictionaries, and what is under each.
