@@ -2,6 +2,7 @@
 
 use crate::collection::resolve;
 use crate::error::{Error, Result};
+use crate::inputs::Inputs;
 use crate::items::Items;
 use crate::sweep::Sweep;
 use prebake_fingerprint::{Digest, FileStat};
@@ -16,14 +17,7 @@ impl Items {
     pub fn set_reads(&self, i: usize, paths: &[PathBuf]) -> Result<()> {
         self.0.session.check()?;
         let paths = paths.iter().map(|path| resolve(path)).collect::<Result<_>>()?;
-        let mut state = self.0.state.lock();
-        if i >= state.found.len() || !state.inputs.set_reads(i, paths) {
-            return Err(Error::internal(format!("item {i} cannot be told what it reads")));
-        }
-        if state.inputs.fingerprint(i).is_none() {
-            state.found[i] = None;
-        }
-        Ok(())
+        self.tell(i, |inputs| inputs.set_reads(i, paths))
     }
 
     /// Says what item `i` reads beside files, by a digest of it.
@@ -31,8 +25,13 @@ impl Items {
     /// # Errors
     /// `internal` if the items are files.
     pub fn set_objects(&self, i: usize, objects: Digest) -> Result<()> {
+        self.tell(i, |inputs| inputs.set_objects(i, objects))
+    }
+
+    /// An element of what the item was told to be made of before is not its own any more.
+    fn tell(&self, i: usize, tell: impl FnOnce(&mut Inputs) -> bool) -> Result<()> {
         let mut state = self.0.state.lock();
-        if i >= state.found.len() || !state.inputs.set_objects(i, objects) {
+        if i >= state.found.len() || !tell(&mut state.inputs) {
             return Err(Error::internal(format!("item {i} cannot be told what it reads")));
         }
         if state.inputs.fingerprint(i).is_none() {

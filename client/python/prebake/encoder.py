@@ -145,10 +145,8 @@ class Encoder:
 
     def variable(self, name: str) -> None:
         """An environment variable that code reads by its name: its value counts."""
-        self.watch.relied_on(os.environ)
-        self.watch.looked_into(vars(os.environ))
-        for each in type(os.environ).__mro__[:-1]:
-            self.watch.looked_through(each)
+        if not self.variables:
+            self.watch.variables()
         if name not in self.variables:
             self.variables[name] = os.environ.get(name)
 

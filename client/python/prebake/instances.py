@@ -37,8 +37,6 @@ RANDOM_CLASSES = frozenset(
 _BPE_RANKS, _BPE_MEMO = "bpe_ranks", "cache"
 #: Fields of every member of an enumeration; the last is kept once it is asked for.
 _ENUM_FIELDS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
-#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
-HEAP_TYPE = 1 << 9
 #: Bytes of a bare object, and of one field.
 _HEADER, _FIELD = object.__basicsize__, 8
 #: Builtin containers and scalars that a class may extend: their content is written beside the fields.

@@ -16,7 +16,7 @@ from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
 from prebake.functions import write_code
-from prebake.instances import HEAP_TYPE, order_of
+from prebake.instances import order_of
 from prebake.marks import PURE
 from prebake.orders import varies
 from prebake.scan import Scan
@@ -53,9 +53,11 @@ CLASS_SKIPPED = frozenset(
 def encode(encoder: Encoder, cls: type) -> None:
     module, qualname = cls.__module__, cls.__qualname__
     owner = packages.owner(module) if isinstance(module, str) else None
-    if owner is not None and cls.__flags__ & HEAP_TYPE:
+    if owner is not None and cls.__flags__ & packages.HEAP_TYPE:
         encoder.watch.resolved(cls, module, qualname)
-    if owner is not None and (not cls.__flags__ & HEAP_TYPE or packages.resolve(module, qualname) is cls):
+    if owner is not None and (
+        not cls.__flags__ & packages.HEAP_TYPE or packages.resolve(module, qualname) is cls
+    ):
         encoder.named(owner, module, qualname)
         patches.write(encoder, cls)
         return

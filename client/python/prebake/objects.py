@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from prebake.errors import Code, Refused
-from prebake.instances import HEAP_TYPE, hides_state
+from prebake.instances import hides_state
+from prebake.packages import HEAP_TYPE
 
 #: Where a slot is, since classes that extend each other may have two of one name: which of the classes, and
 #: its name there.

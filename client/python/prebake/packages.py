@@ -30,6 +30,8 @@ class Owner(NamedTuple):
 
 PYTHON = Owner("python", f"{sys.implementation.cache_tag} {platform.python_version()}")
 
+#: `Py_TPFLAGS_HEAPTYPE`: classes without it come with the interpreter or an extension module.
+HEAP_TYPE = 1 << 9
 #: What Cython calls the type of its functions.
 CYTHON_FUNCTION = "cython_function_or_method"
 

@@ -102,7 +102,7 @@ def counts(value: Any) -> bool:
 def write(encoder: Encoder, cls: type) -> None:
     """Writes what may have been set in an installed class and those that it extends, once for each."""
     for each in cls.__mro__:
-        if id(each) in encoder.looked_at or not each.__flags__ & (1 << 9):
+        if id(each) in encoder.looked_at or not each.__flags__ & packages.HEAP_TYPE:
             continue
         encoder.looked_at[id(each)] = each
         encoder.watch.looked_through(each)
@@ -125,7 +125,7 @@ def added(encoder: Encoder) -> None:
             encoder.watch.looked_up(vars(loaded), name)
         cls = getattr(loaded, name, None)
         for each in cls.__mro__ if isinstance(cls, type) else ():
-            if id(each) not in encoder.looked_at and each.__flags__ & (1 << 9):
+            if id(each) not in encoder.looked_at and each.__flags__ & packages.HEAP_TYPE:
                 encoder.watch.looked_through(each)
                 _write(encoder, each, [found for found in _set(each) if found in encoder.names])
 

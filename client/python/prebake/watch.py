@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from prebake.snapshot import Snapshot
 
 _ABSENT = object()
-#: `Py_TPFLAGS_HEAPTYPE`: of other classes an instance stays one.
-HEAP_TYPE = 1 << 9
 #: Types of values of which a snapshot compares all that is described, or which never change. Members of a
 #: dictionary are compared without their names, those of arrays and instances by bounds or not at all.
 COMPARED = frozenset(
@@ -99,6 +97,13 @@ class Watch:
         self.looked_up(vars(space), "__file__")
         self.looked_up(vars(space), first)
 
+    def variables(self) -> None:
+        """To be called before the first variable of the process is read."""
+        self.relied_on(os.environ)
+        self.looked_into(vars(os.environ))
+        for each in type(os.environ).__mro__[:-1]:
+            self.looked_through(each)
+
     def installed(self, value: Any) -> None:
         """To be called of a value of a type that is not compared: it may be a compiled function that a module
         offers."""
@@ -115,7 +120,7 @@ class Watch:
             return
         bound = getattr(value, "__self__", None)
         own = bound is not None and not isinstance(bound, types.ModuleType)
-        self.is_loose |= own or bool(kind.__flags__ & HEAP_TYPE)
+        self.is_loose |= own or bool(kind.__flags__ & packages.HEAP_TYPE)
 
     def relied_on(self, value: Any) -> None:
         """To be called before an installed function or class is known by what it says of itself."""
