@@ -30,7 +30,7 @@ from prebake._demo_run import ONE_THREAD
 class Size:
     """How often each kind of measurement is made."""
 
-    #: Cold runs: half a minute each.
+    #: Cold runs: half a minute each. A hundred, since CPU time differs by a tenth from one run to the next.
     rounds: int
     #: Daemons without blocks, and processes that read a warm cache first.
     processes: int
@@ -54,7 +54,7 @@ class Size:
 #: are as many as the demonstration's. `small` is there to see that all of it runs.
 SIZES = {
     "full": Size(
-        rounds=10,
+        rounds=100,
         processes=10,
         pairs=60,
         files=1_000_000,
