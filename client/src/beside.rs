@@ -54,6 +54,8 @@ pub fn before_fork() {
     }
     STOPPED.store(true, Ordering::Relaxed);
     for thread in running.drain(..) {
+        // It may sleep until somebody needs it.
+        thread.thread().unpark();
         // One that panicked is over too.
         let _ = thread.join();
     }

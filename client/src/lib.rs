@@ -14,13 +14,14 @@
 //! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `memo`, `walk`, `folder_watch`, `file_system`, `sweep` |
 //! | where it lies, or who computes it | [`Items::acquire`] |
 //! | hand over what was computed | [`Items::put`], `staging` |
+//! | copy those that lie apart into one batch | `gather` |
 //! | map its blocks, return them when evicted | `blocks`, `data` |
 //! | hand out bytes that may be written and never remember it | `raw`, [`View`] |
 //! | tell the daemon what was read | `report` |
 //! | what a command reads, by watching it | [`trace`] |
 //!
 //! Locks are taken in this order: staging, state of items, blocks, data socket, one region. None is held while a call
-//! waits for other jobs. A process has no threads of ours but a `sweep` now and then, which ends before a fork; every handle
+//! waits for other jobs. A process has no threads of ours but some that save it time (`beside`), which end before a fork; every handle
 //! answers `forked` in a forked child.
 
 mod acquire;
@@ -39,6 +40,7 @@ mod expected;
 mod file_system;
 mod folder;
 mod folder_watch;
+mod gather;
 mod inputs;
 mod items;
 mod job;

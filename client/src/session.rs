@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::data::{DataSocket, PACKET_BYTES_MAX};
 use crate::error::{Code, Error, Result};
 use crate::folder::Folder;
+use crate::gather::gathered;
 use crate::items::Inner;
 use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::raw::{Held, OfProcess, SharedMemory};
@@ -256,10 +257,10 @@ impl Session {
 
     /// A copy of the cached bytes of these, side by side; None if some are gone.
     pub(crate) fn gather(&self, runs: &[Location]) -> Result<Option<View>> {
-        let length = runs.iter().map(|run| run.bytes.len()).sum();
         if let Some(held) = self.hold(runs)? {
-            return Ok(Some(copied(length, &held)));
+            return Ok(Some(View::owned(gathered(held))));
         }
+        let length = runs.iter().map(|run| run.bytes.len()).sum();
         let mut read = Ok(false);
         let view = View::copied(length, |out| {
             read = self.unless_lost(|| {
@@ -274,7 +275,7 @@ impl Session {
         }
         // There is no memory to read ahead: perhaps there is for their blocks.
         self.map(Access::Reading, runs.iter(), Which::All)?;
-        Ok(self.blocks.hold(runs).map(|held| copied(length, &held)))
+        Ok(self.blocks.hold(runs).map(|held| View::owned(gathered(held))))
     }
 
     fn copy_held(&self, part: &Location, out: &mut [u8]) -> bool {
@@ -367,15 +368,4 @@ impl Session {
         let nothing = data_request::Kind::Return(v1::Return::default());
         let _ = self.unless_lost(|| self.sockets.data.lock().exchange(nothing));
     }
-}
-
-fn copied(length: usize, held: &[Held]) -> View {
-    View::copied(length, |out| {
-        let mut rest = out;
-        for held in held {
-            let (one, after) = rest.split_at_mut(held.as_slice().len());
-            one.copy_from_slice(held.as_slice());
-            rest = after;
-        }
-    })
 }

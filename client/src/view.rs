@@ -21,11 +21,15 @@ impl View {
         View(Bytes::Held(held))
     }
 
+    pub(crate) fn owned(buffer: Buffer) -> View {
+        View(Bytes::Owned(buffer))
+    }
+
     /// A copy of `length` bytes that `fill` writes, all of them.
     pub(crate) fn copied(length: usize, fill: impl FnOnce(&mut [u8])) -> View {
         let mut buffer = Buffer::new(length);
         fill(&mut buffer);
-        View(Bytes::Owned(buffer))
+        View::owned(buffer)
     }
 
     /// The bytes.

@@ -1,7 +1,9 @@
 //! Shared memory, inherited descriptors and traced commands. All `unsafe` of the crate is in this module.
 
 mod buffer;
+mod gather;
 mod inherited;
+mod preempted;
 mod process;
 pub(crate) mod ptrace;
 mod readable;
@@ -9,12 +11,14 @@ mod region;
 mod shared;
 mod space;
 #[cfg(test)]
-mod test_blocks;
+pub(crate) mod test_blocks;
 mod watch;
 
 pub(crate) use buffer::Buffer;
+pub(crate) use gather::Gather;
 pub use inherited::after_fork;
 pub(crate) use inherited::{ClosedInChild, OfProcess};
+pub(crate) use preempted::preemptions;
 pub(crate) use readable::{Held, Readable};
 pub(crate) use region::{Lent, Region};
 pub(crate) use shared::SharedMemory;

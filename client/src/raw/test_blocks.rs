@@ -1,11 +1,13 @@
 //! Blocks as the daemon makes them, for tests.
 
+use super::readable::{Held, Readable};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::pwrite;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-pub(super) const BLOCK: usize = 64 * 1024;
+pub(crate) const BLOCK: usize = 64 * 1024;
 
 /// A full block, sealed, whose byte `i` is `i % 251`.
 pub(super) fn block(filled: usize) -> OwnedFd {
@@ -37,4 +39,24 @@ pub(super) fn fill(fd: &OwnedFd, range: Range<usize>) {
 
 pub(super) fn expected(range: Range<usize>) -> Vec<u8> {
     range.map(|i| (i % 251) as u8).collect()
+}
+
+/// These bytes of blocks side by side.
+pub(crate) fn held(ranges: &[Range<usize>]) -> Vec<Held> {
+    let blocks = ranges
+        .iter()
+        .map(|range| range.end.div_ceil(BLOCK))
+        .max()
+        .unwrap_or(0);
+    let region = Arc::new(Readable::reserve(BLOCK, blocks.max(1)).unwrap());
+    for number in 0..blocks {
+        region.map(number, block(BLOCK)).unwrap();
+    }
+    let held = ranges.iter().map(|range| region.hold(range.clone()).unwrap());
+    held.collect()
+}
+
+/// What they are.
+pub(crate) fn there(range: Range<usize>) -> Vec<u8> {
+    range.map(|i| (i % BLOCK % 251) as u8).collect()
 }

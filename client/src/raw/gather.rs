@@ -1,0 +1,144 @@
+//! Elements copied side by side, by as many threads as have the copy.
+
+use super::buffer::Buffer;
+use super::readable::Held;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+
+/// Bytes that one thread copies at a time: 30 us or so, which is how long who wants the whole may wait for another thread.
+const PART_BYTES: usize = 256 << 10;
+
+/// A copy in the making. Each part of it is copied by the thread that claimed it.
+pub(crate) struct Gather {
+    sources: Vec<Held>,
+    parts: Vec<Part>,
+    /// The first that nobody has claimed.
+    next: AtomicUsize,
+    /// Not looked at before all of it is copied.
+    buffer: Buffer,
+    /// Of the buffer's bytes, which are written to through this alone.
+    start: NonNull<u8>,
+    bytes: usize,
+    /// Who made it, and waits for it.
+    maker: Thread,
+}
+
+/// So many bytes of a source, from `from` on, become those of the copy from `to` on.
+struct Part {
+    source: usize,
+    from: usize,
+    to: usize,
+    length: usize,
+}
+
+// SAFETY: `start` is of the buffer, which goes where the value goes. Several threads write through it at once, but never to the
+// same bytes: parts do not overlap, and the counter gives each to one thread.
+unsafe impl Send for Gather {}
+// SAFETY: as above; nothing else in it changes.
+unsafe impl Sync for Gather {}
+
+impl Gather {
+    /// Of these, one after the other.
+    pub(crate) fn new(sources: Vec<Held>) -> Gather {
+        let (mut parts, mut to) = (Vec::with_capacity(sources.len()), 0);
+        for (source, held) in sources.iter().enumerate() {
+            let bytes = held.as_slice().len();
+            for from in (0..bytes).step_by(PART_BYTES) {
+                let length = PART_BYTES.min(bytes - from);
+                parts.push(Part {
+                    source,
+                    from,
+                    to,
+                    length,
+                });
+                to += length;
+            }
+        }
+        let mut buffer = Buffer::new(to);
+        Gather {
+            sources,
+            parts,
+            next: AtomicUsize::new(0),
+            start: NonNull::from(&mut *buffer).cast(),
+            bytes: buffer.len(),
+            buffer,
+            maker: thread::current(),
+        }
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Who made it.
+    pub(crate) fn maker(&self) -> Thread {
+        self.maker.clone()
+    }
+
+    /// Copies parts until all are claimed; whether there were any.
+    pub(crate) fn copy(&self) -> bool {
+        let mut copied = false;
+        while let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let from = &self.sources[part.source].as_slice()[part.from..][..part.length];
+            // SAFETY: the parts together are as long as the buffer, and this one is ours alone (claimed above). Nobody reads the
+            // buffer before all who copy have let go of it (into_buffer), and the cache's memory is none of it.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr().add(part.to), part.length) };
+            copied = true;
+        }
+        copied
+    }
+
+    /// The copy, whole. Another thread that still has it gets it back: that is at a part.
+    pub(crate) fn into_buffer(this: Arc<Gather>) -> Result<Buffer, Arc<Gather>> {
+        this.copy();
+        // Who claimed a part had this until it was copied, and to be alone with it is to see what they wrote.
+        Arc::try_unwrap(this).map(|gather| gather.buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_blocks::{BLOCK, held, there};
+    use super::*;
+
+    #[test]
+    fn however_many_copy_it_is_what_its_sources_are_in_turn() {
+        let end = 16 * BLOCK;
+        let ranges = [end - 3..end, 7..PART_BYTES + 8, 0..end, BLOCK..BLOCK + 1];
+        let whole: Vec<u8> = ranges.iter().cloned().flat_map(there).collect();
+        for others in 0..4 {
+            let gather = Arc::new(Gather::new(held(&ranges)));
+            assert_eq!(gather.bytes(), whole.len());
+            thread::scope(|scope| {
+                for _ in 0..others {
+                    let gather = Arc::clone(&gather);
+                    scope.spawn(move || gather.copy());
+                }
+            });
+            let buffer = Gather::into_buffer(gather).ok().unwrap();
+            assert!(*buffer == *whole);
+        }
+    }
+
+    #[test]
+    fn it_is_whole_only_for_who_has_it_alone() {
+        let gather = Arc::new(Gather::new(held(&[0..10, 5..20])));
+        let other = Arc::clone(&gather);
+        let gather = Gather::into_buffer(gather).err().unwrap();
+        assert!(!other.copy(), "all of it was claimed");
+        drop(other);
+        let buffer = Gather::into_buffer(gather).ok().unwrap();
+        assert_eq!(*buffer, *[there(0..10), there(5..20)].concat());
+    }
+
+    #[test]
+    fn of_nothing_it_is_empty() {
+        let buffer = Gather::into_buffer(Arc::new(Gather::new(Vec::new())))
+            .ok()
+            .unwrap();
+        assert!(buffer.is_empty());
+    }
+}
