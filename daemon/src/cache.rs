@@ -271,7 +271,7 @@ impl Cache {
             segment,
             index: block,
         };
-        self.ram.touch(id, bytes);
+        self.ram.touch(id);
         self.metrics.bytes_read.with_label_values(&["ram"]).inc_by(bytes);
         if let Some(found) = self.ssd.get(segment) {
             let rows = found.summary().rows.max(1);

@@ -46,8 +46,8 @@ pub struct Config {
     pub idle_exit_seconds: u64,
     /// Close a segment after so many milliseconds without a commit.
     pub segment_idle_ms: u64,
-    /// Move blocks that are read often to huge pages, in the background, for 1 to 15 ms of CPU each. Worth it where small pages
-    /// are slow to look up; on the machines measured so far reads took as long either way.
+    /// Make blocks of huge pages where the kernel has some. Off, they are made of small ones: for a host that takes unused memory
+    /// back from its virtual machines, and gives it again slowly.
     pub huge_pages: bool,
 }
 
@@ -61,7 +61,7 @@ impl Default for Config {
             cpu_hour_price: CPU_HOUR_PRICE_DEFAULT,
             idle_exit_seconds: 0,
             segment_idle_ms: 5_000,
-            huge_pages: false,
+            huge_pages: true,
         }
     }
 }

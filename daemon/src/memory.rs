@@ -9,6 +9,7 @@ mod ring;
 mod staging;
 
 pub use buffers::{Buffer, BufferPool};
+pub use huge::HugePages;
 pub use ring::{Ring, SLOT_BYTES};
 pub use staging::Staging;
 
@@ -40,8 +41,6 @@ pub const BLOCK_BYTES: u64 = 4 << 20;
 pub struct Block {
     /// Opened for reading: whoever gets it can neither write nor map for writing.
     fd: OwnedFd,
-    /// Bytes of it that clients read.
-    read: AtomicU64,
     _reservation: Reservation,
 }
 
@@ -102,10 +101,10 @@ impl Block {
     ///
     /// # Errors
     /// If the system has no memory or descriptors left.
-    pub fn create(reservation: Reservation) -> Result<BlockWriter> {
+    pub fn create(reservation: Reservation, pages: &HugePages) -> Result<BlockWriter> {
         debug_assert_eq!(reservation.bytes(), BLOCK_BYTES);
         let writable = memfd("prebake-block", BLOCK_BYTES)?;
-        allocate(&writable, BLOCK_BYTES)?;
+        pages.allocate(&writable)?;
         // Nobody but its owner and root can open it anew for writing, and clients get no way to it but `fd`.
         let failed =
             |e: rustix::io::Errno| Error::io("opening shared memory for reading (is /proc there?)", e.into());
@@ -114,7 +113,6 @@ impl Block {
         let fd = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
         let block = Block {
             fd,
-            read: AtomicU64::new(0),
             _reservation: reservation,
         };
         Ok(BlockWriter {
@@ -122,19 +120,6 @@ impl Block {
             fd: writable,
             len: 0,
         })
-    }
-
-    /// Counts bytes that were read of it; how many there were before.
-    pub fn count_read(&self, bytes: u64) -> u64 {
-        self.read.fetch_add(bytes, Ordering::Relaxed)
-    }
-
-    /// Moves it to huge pages; whoever has it mapped sees the same bytes throughout. False if this kernel does it for no block.
-    ///
-    /// # Errors
-    /// If it cannot be done now; the block is then as it was.
-    pub fn to_huge_pages(&self) -> Result<bool> {
-        huge::collapse(self.fd.as_fd())
     }
 }
 
@@ -295,7 +280,7 @@ mod tests {
     #[test]
     fn nobody_else_can_write_a_block_even_while_it_is_filled() {
         let budget = Budget::new(BLOCK_BYTES, "ram-full");
-        let mut writer = Block::create(budget.reserve(BLOCK_BYTES).unwrap()).unwrap();
+        let mut writer = Block::create(budget.reserve(BLOCK_BYTES).unwrap(), &HugePages::new(false)).unwrap();
         writer.append(b"abc").unwrap();
         let client = rustix::io::dup(writer.block().as_fd()).unwrap();
         assert!(rustix::io::pwrite(&client, b"x", 0).is_err());

@@ -1,10 +1,7 @@
 //! The one place that starts work, so that tests and limits have one seam to hold.
 
-use std::{future::Future, io, thread};
+use std::future::Future;
 use tokio::task::{JoinError, JoinHandle};
-
-/// The least share of the processor.
-const NICENESS_MAX: i32 = 19;
 
 /// Starts a future on the runtime.
 #[expect(clippy::disallowed_methods, reason = "this is the seam")]
@@ -33,18 +30,4 @@ where
 #[expect(clippy::disallowed_methods, reason = "this is the seam")]
 pub fn detached(work: impl FnOnce() + Send + 'static) {
     drop(tokio::task::spawn_blocking(work));
-}
-
-/// Runs work that may come last in a thread of its own, which gets the processor when no job wants it.
-///
-/// # Errors
-/// If the system has no thread left.
-pub fn idle(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let thread = thread::Builder::new().name(name.into());
-    let started = thread.spawn(move || {
-        // Of this thread alone (setpriority(2), "C library/kernel differences").
-        let _ = rustix::process::setpriority_process(None, NICENESS_MAX);
-        work();
-    });
-    started.map(drop)
 }

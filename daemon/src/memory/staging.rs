@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::{
         budget::Budget,
-        memory::{BLOCK_BYTES, Block},
+        memory::{BLOCK_BYTES, Block, HugePages},
     };
     use rustix::fs::{FallocateFlags, fallocate};
 
@@ -76,7 +76,7 @@ mod tests {
     fn what_is_copied_is_what_lay_there_then_and_ends_where_it_ends() {
         let budget = Budget::new(2 * BLOCK_BYTES, "ram-full");
         let staging = Staging::create(budget.reserve(8192).unwrap()).unwrap();
-        let mut block = Block::create(budget.reserve(BLOCK_BYTES).unwrap()).unwrap();
+        let mut block = Block::create(budget.reserve(BLOCK_BYTES).unwrap(), &HugePages::new(false)).unwrap();
         rustix::io::pwrite(&staging, b"abcdefgh", 8184).unwrap();
         staging.append(8184, 8, &mut block).unwrap();
         rustix::io::pwrite(&staging, b"ABCDEFGH", 8184).unwrap();

@@ -292,7 +292,6 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
             let _ = stopping.send(true);
         }
         cache.index_space.measured(cache.index.bytes_on_disk());
-        cache.ram.start_huge_pages();
         let counters = cache.metrics.records();
         // An idle daemon writes nothing.
         let changed = (counters != kept).then(|| counters.clone());

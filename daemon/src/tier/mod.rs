@@ -1,5 +1,4 @@
 //! The tiers: RAM over SSD. RAM holds copies of blocks that are on SSD or on their way there.
 
-pub mod huge;
 pub mod ram;
 pub mod ssd;

@@ -9,10 +9,11 @@
 use crate::{
     budget::{Budget, Reservation},
     error::Result,
-    memory::{BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, Ring, SLOT_BYTES, Staging},
+    memory::{
+        BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, HugePages, Ring, SLOT_BYTES, Staging,
+    },
     read_ahead::ReadAhead,
     segment::{BlockId, OpenedFiles, SegmentId},
-    tier::huge::HugePages,
 };
 use moka::{notification::RemovalCause, sync::Cache};
 use std::sync::{
@@ -54,7 +55,7 @@ pub struct RamTier {
     buffers: BufferPool,
     doorbell: Arc<Doorbell>,
     evictions: Arc<AtomicU64>,
-    huge: Arc<HugePages>,
+    huge: HugePages,
     pass_through: u64,
     /// What rings of all jobs may take: writers need the rest.
     rings: Arc<Budget>,
@@ -69,7 +70,7 @@ impl RamTier {
     /// Least budget that can work at all.
     pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 3) * BLOCK_BYTES;
 
-    /// A tier of at most `bytes_max`; whether what is read often goes to huge pages.
+    /// A tier of at most `bytes_max`; whether its blocks are made of huge pages.
     ///
     /// # Errors
     /// If the system has no shared memory.
@@ -98,7 +99,7 @@ impl RamTier {
             rows: Budget::new(rows_max, "rows-full"),
             doorbell,
             evictions,
-            huge: Arc::new(HugePages::new(huge_pages)),
+            huge: HugePages::new(huge_pages),
             rings: Budget::new(pass_through / 2, "ram-full"),
             pass_through,
             opened: OpenedFiles::default(),
@@ -112,7 +113,7 @@ impl RamTier {
     /// # Errors
     /// `ram-full`: the caller goes without.
     pub fn allocate(&self) -> Result<BlockWriter> {
-        self.given(Block::create(self.reserve(BLOCK_BYTES)?))
+        self.given(Block::create(self.reserve(BLOCK_BYTES)?, &self.huge))
     }
 
     /// Says once if the system does not give what the budget allows.
@@ -220,16 +221,9 @@ impl RamTier {
         self.doorbell.ring();
     }
 
-    /// Counts bytes that clients read through their own maps.
-    pub fn touch(&self, id: BlockId, bytes: u64) {
-        if let Some(block) = self.blocks.get(&id) {
-            self.huge.read(&block, bytes);
-        }
-    }
-
-    /// Gives huge pages to the blocks that were read most, in the background.
-    pub fn start_huge_pages(&self) {
-        self.huge.start();
+    /// Counts a block as used: clients read it through their own maps.
+    pub fn touch(&self, id: BlockId) {
+        self.blocks.get(&id);
     }
 
     /// Rung at each eviction.
