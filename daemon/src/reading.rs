@@ -43,13 +43,16 @@ impl Cache {
     pub fn read_on(self: &Arc<Self>, session: &Arc<Session>, ahead: &Arc<ReadAhead>) {
         while ahead.needs_reader() {
             let (cache, session, ahead) = (Arc::clone(self), Arc::clone(session), Arc::clone(ahead));
-            task::detached(move || ahead.run(|piece, into| cache.read(&session, &piece, into)));
+            task::detached(move || ahead.run(|piece, into| cache.read(&domain(&session), &piece, into)));
         }
     }
 
     /// Reads a piece of one block; see [`Segment::read`].
-    fn read(&self, session: &Session, piece: &Piece, into: &mut [u8]) -> Result<u64> {
-        let segment = self.segment(&domain(session), piece.segment)?;
+    ///
+    /// # Errors
+    /// As [`Cache::block`].
+    pub fn read(&self, domain: &Domain, piece: &Piece, into: &mut [u8]) -> Result<u64> {
+        let segment = self.segment(domain, piece.segment)?;
         let read = segment.read(&piece.range, into, &self.ram);
         self.note_read(segment.id, read.as_ref().copied());
         read

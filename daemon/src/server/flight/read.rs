@@ -10,13 +10,14 @@ use crate::{
     collection::{Collection, Domain},
     error::{Error, Kind, Result},
     memory::BLOCK_BYTES,
-    segment::{BlockId, Columns, Segment, SegmentId, Table, Values, schema},
+    read_ahead::Piece,
+    segment::{BlockId, Columns, Segment, SegmentId, Table, Values, chunks, schema},
 };
 use arrow_array::RecordBatch;
 use arrow_flight::{FlightData, Ticket, encode::FlightDataEncoderBuilder, error::FlightError};
 use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 use tonic::Status;
 
 /// Bytes and rows of a batch, if an element is not more by itself: below the 4 MiB that gRPC libraries take by default.
@@ -152,15 +153,8 @@ impl Reader {
         while at < place.end {
             let index = (at / BLOCK_BYTES) as u32;
             let end = ((u64::from(index) + 1) * BLOCK_BYTES).min(place.end);
-            let (block, _) = cache.block(
-                &self.domain,
-                BlockId {
-                    segment: self.segment,
-                    index,
-                },
-            )?;
             let part = (at - place.start) as usize..(end - place.start) as usize;
-            block.read(at % BLOCK_BYTES, &mut bytes[part])?;
+            self.read(at..end, &mut bytes[part])?;
             at = end;
         }
         let rows = columns.rows();
@@ -170,6 +164,26 @@ impl Reader {
         cache.served(&self.visit.session, &self.collection, rows as u64, 0, 0);
         self.next += rows;
         Ok(Some((batch, self)))
+    }
+}
+
+impl Reader {
+    /// Copies a range of values within one block: out of the block, or without one where other jobs have all the memory there is.
+    fn read(&self, range: Range<u64>, into: &mut [u8]) -> Result<()> {
+        let (segment, cache) = (self.segment, &self.visit.cache);
+        let index = (range.start / BLOCK_BYTES) as u32;
+        match cache.block(&self.domain, BlockId { segment, index }) {
+            Ok((block, _)) => block.read(range.start % BLOCK_BYTES, into),
+            Err(error) if error.kind() == Kind::Exhausted => {
+                let whole = chunks(&range);
+                let mut read = vec![0; (whole.end - whole.start) as usize];
+                let before = (range.start - whole.start) as usize;
+                cache.read(&self.domain, &Piece { segment, range }, &mut read)?;
+                into.copy_from_slice(&read[before..][..into.len()]);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

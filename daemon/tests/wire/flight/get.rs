@@ -54,6 +54,28 @@ async fn what_was_put_is_listed_and_read_open_durable_and_from_disk() {
 }
 
 #[tokio::test]
+async fn where_jobs_have_all_the_memory_for_blocks_it_is_read_without_one() {
+    let daemon = Daemon::start();
+    let mut flight = daemon.flight().await;
+    // Three blocks, and elements in two of them.
+    let (count, len) = (40, 250_001);
+    let expected: Elements = (0..count).map(|n| (input(n), element(n, len))).collect();
+    flight
+        .put(by_graph(1), vec![arrays(0..count, len)])
+        .await
+        .unwrap();
+    daemon.cache.sync();
+    let segment = daemon.cache.ssd.all().remove(0);
+    daemon.cache.ram.forget(segment.id, segment.blocks());
+    let ram = &daemon.cache.ram;
+    // What a reader keeps for itself, and not a block more.
+    let rest = ram.budget().bytes_max() - ram.budget().used();
+    let _jobs = ram.reserve(rest - 9 * (1 << 20)).unwrap();
+    assert!(flight.read(by_graph(1)).await == expected);
+    assert!(segment.resident(0, ram).is_none());
+}
+
+#[tokio::test]
 async fn elements_of_any_length_come_back_and_a_batch_stays_small() {
     let daemon = Daemon::start();
     let mut flight = daemon.flight().await;
