@@ -7,8 +7,8 @@ use crate::beside;
 use crate::raw::{Buffer, Gather, Held, preemptions};
 use parking_lot::Mutex;
 use rustix::thread::sched_getaffinity;
-use std::cell::Cell;
 use std::hint;
+use std::mem;
 use std::sync::{Arc, LazyLock, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -19,14 +19,13 @@ const BYTES_MIN: usize = 1 << 20;
 /// How long the helper sleeps without being called. It is called much more often wherever it matters.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// So often in a row the helper finds nothing left to do, and ends: all processors are busy, or the job reads no more.
+/// So often in a row the helper comes too late, or is not called, and ends: all processors are busy, or the job reads no more.
 const FRUITLESS_MAX: u32 = 8;
 
-/// Copies made without a helper before the next begins, which takes as long as a call or two.
+/// Copies made without a helper after one that came too late so often.
 const RESTS: u32 = 256;
 
-/// The same after the caller had to leave its processor to others: there is none for the helper, who would only take turns
-/// with it. Where more threads run than there are processors that is so every few batches, else once in a hundred.
+/// The same after a copy in which the caller or its helper had to leave the processor to others: they only take turns then.
 const RESTS_SHARED: u32 = 16;
 
 /// Looks at whether the helper is done before its caller sleeps: as long as a part takes.
@@ -56,14 +55,16 @@ struct Helper {
 /// The bytes of these, one after the other.
 pub(crate) fn gathered(sources: Vec<Held>) -> Buffer {
     let mut gather = Arc::new(Gather::new(sources));
-    if gather.bytes() >= BYTES_MIN {
+    let is_large = gather.bytes() >= BYTES_MIN && !*IS_ALONE;
+    let before = if is_large { preemptions() } else { 0 };
+    if is_large {
         call(&gather);
     }
-    gather.copy();
+    gather.copy(|| true);
     let mut looks = 0;
-    loop {
+    let buffer = loop {
         match Gather::into_buffer(gather) {
-            Ok(buffer) => return buffer,
+            Ok(buffer) => break buffer,
             Err(shared) => gather = shared,
         }
         looks += 1;
@@ -73,63 +74,65 @@ pub(crate) fn gathered(sources: Vec<Held>) -> Buffer {
             // The helper calls back once it let go.
             thread::park();
         }
+    };
+    // The helper lost its processor, or took this thread's.
+    if is_large
+        && (looks >= LOOKS || preemptions() != before)
+        && let Some(mut helper) = HELPER.try_lock()
+    {
+        helper.rests = helper.rests.max(RESTS_SHARED);
     }
+    buffer
 }
 
 fn call(gather: &Arc<Gather>) {
     let Some(mut helper) = HELPER.try_lock() else {
         return;
     };
-    if was_preempted() {
-        helper.rests = helper.rests.max(RESTS_SHARED);
-    }
-    if *IS_ALONE || helper.rests > 0 {
-        helper.rests = helper.rests.saturating_sub(1);
+    if helper.rests > 0 {
+        helper.rests -= 1;
         return;
     }
     helper.wanted = Arc::downgrade(gather);
-    match &helper.thread {
-        Some(thread) => thread.unpark(),
-        None if helper.begun => {}
-        None => {
-            helper.begun = beside::run("prebake-gather", help);
-            helper.rests = if helper.begun { 0 } else { RESTS };
-        }
+    if !helper.begun {
+        helper.begun = beside::run("prebake-gather", help);
+        helper.rests = if helper.begun { 0 } else { RESTS };
     }
-}
-
-/// Whether this thread had to leave its processor since it was asked last.
-fn was_preempted() -> bool {
-    thread_local! {
-        static SEEN: Cell<i64> = const { Cell::new(0) };
+    let thread = helper.thread.clone();
+    // It takes the lock as soon as it is awake.
+    drop(helper);
+    if let Some(thread) = thread {
+        thread.unpark();
     }
-    let preemptions = preemptions();
-    SEEN.replace(preemptions) != preemptions
 }
 
 fn help() {
-    let mut fruitless = 0;
-    while fruitless < FRUITLESS_MAX && !beside::is_stopped() {
-        let wanted = HELPER.try_lock().and_then(|mut helper| {
-            helper.thread.get_or_insert_with(thread::current);
-            helper.wanted.upgrade()
-        });
-        fruitless += 1;
-        if let Some(gather) = wanted {
+    HELPER.lock().thread = Some(thread::current());
+    let (mut idle, mut late) = (0, 0);
+    while idle.max(late) < FRUITLESS_MAX && !beside::is_stopped() {
+        let wanted = mem::take(&mut HELPER.lock().wanted);
+        let was_called = wanted.strong_count() > 0 || !wanted.ptr_eq(&Weak::new());
+        let helped = wanted.upgrade().is_some_and(|gather| {
             let maker = gather.maker();
-            if gather.copy() {
-                fruitless = 0;
-            }
+            let helped = gather.copy(|| !beside::is_stopped());
             drop(gather);
             maker.unpark();
+            helped
+        });
+        if helped {
+            (idle, late) = (0, 0);
+            continue;
         }
-        if fruitless > 0 {
-            thread::park_timeout(IDLE);
-        }
+        (idle, late) = if was_called {
+            (0, late + 1)
+        } else {
+            (idle + 1, late)
+        };
+        thread::park_timeout(IDLE);
     }
     let mut helper = HELPER.lock();
     (helper.begun, helper.thread) = (false, None);
-    helper.rests = if beside::is_stopped() { 0 } else { RESTS };
+    helper.rests = if late < FRUITLESS_MAX { 0 } else { RESTS };
 }
 
 #[cfg(test)]

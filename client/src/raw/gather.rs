@@ -62,7 +62,7 @@ impl Gather {
             parts,
             next: AtomicUsize::new(0),
             start: NonNull::from(&mut *buffer).cast(),
-            bytes: buffer.len(),
+            bytes: to,
             buffer,
             maker: thread::current(),
         }
@@ -78,10 +78,12 @@ impl Gather {
         self.maker.clone()
     }
 
-    /// Copies parts until all are claimed; whether there were any.
-    pub(crate) fn copy(&self) -> bool {
+    /// Copies parts until all are claimed, or `go_on` says no; whether there were any.
+    pub(crate) fn copy(&self, go_on: impl Fn() -> bool) -> bool {
         let mut copied = false;
-        while let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+        while go_on()
+            && let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed))
+        {
             let from = &self.sources[part.source].as_slice()[part.from..][..part.length];
             // SAFETY: the parts together are as long as the buffer, and this one is ours alone (claimed above). Nobody reads the
             // buffer before all who copy have let go of it (into_buffer), and the cache's memory is none of it.
@@ -93,7 +95,7 @@ impl Gather {
 
     /// The copy, whole. Another thread that still has it gets it back: that is at a part.
     pub(crate) fn into_buffer(this: Arc<Gather>) -> Result<Buffer, Arc<Gather>> {
-        this.copy();
+        this.copy(|| true);
         // Who claimed a part had this until it was copied, and to be alone with it is to see what they wrote.
         Arc::try_unwrap(this).map(|gather| gather.buffer)
     }
@@ -115,7 +117,7 @@ mod tests {
             thread::scope(|scope| {
                 for _ in 0..others {
                     let gather = Arc::clone(&gather);
-                    scope.spawn(move || gather.copy());
+                    scope.spawn(move || gather.copy(|| true));
                 }
             });
             let buffer = Gather::into_buffer(gather).ok().unwrap();
@@ -128,7 +130,7 @@ mod tests {
         let gather = Arc::new(Gather::new(held(&[0..10, 5..20])));
         let other = Arc::clone(&gather);
         let gather = Gather::into_buffer(gather).err().unwrap();
-        assert!(!other.copy(), "all of it was claimed");
+        assert!(!other.copy(|| true), "all of it was claimed");
         drop(other);
         let buffer = Gather::into_buffer(gather).ok().unwrap();
         assert_eq!(*buffer, *[there(0..10), there(5..20)].concat());

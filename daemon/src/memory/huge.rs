@@ -34,6 +34,8 @@ const RESTS: u32 = 64;
 pub struct HugePages {
     /// Wanted, and the kernel has them.
     enabled: AtomicBool,
+    /// It had some before: what it says of a block is of that one alone.
+    known: AtomicBool,
     rests: AtomicU32,
     /// CPU time of the calling thread.
     spent: fn() -> Duration,
@@ -44,6 +46,7 @@ impl HugePages {
     pub fn new(wanted: bool) -> Self {
         Self {
             enabled: AtomicBool::new(wanted),
+            known: AtomicBool::new(false),
             rests: AtomicU32::new(0),
             spent: thread_cpu,
         }
@@ -66,7 +69,10 @@ impl HugePages {
                 self.rests.store(RESTS, Ordering::Relaxed);
             }
             match collapsed {
-                Ok(true) => {}
+                Ok(true) => self.known.store(true, Ordering::Relaxed),
+                Ok(false) if self.known.load(Ordering::Relaxed) => {
+                    self.rests.store(RESTS, Ordering::Relaxed);
+                }
                 Ok(false) => {
                     tracing::info!(
                         "this kernel has no huge pages for shared memory: blocks are made of small ones"
