@@ -42,7 +42,7 @@ static HELPER: Mutex<Helper> = Mutex::new(Helper {
     rests: 0,
 });
 
-/// Its lock is only ever tried: a forked child may inherit it locked.
+/// Who wants a copy only tries its lock, which a forked child may inherit locked; the helper, which no child has, waits for it.
 struct Helper {
     begun: bool,
     /// Once it runs.
@@ -111,7 +111,7 @@ fn help() {
     let (mut idle, mut late) = (0, 0);
     while idle.max(late) < FRUITLESS_MAX && !beside::is_stopped() {
         let wanted = mem::take(&mut HELPER.lock().wanted);
-        let was_called = wanted.strong_count() > 0 || !wanted.ptr_eq(&Weak::new());
+        let was_called = !wanted.ptr_eq(&Weak::new());
         let helped = wanted.upgrade().is_some_and(|gather| {
             let maker = gather.maker();
             let helped = gather.copy(|| !beside::is_stopped());

@@ -165,9 +165,7 @@ impl Reader {
         self.next += rows;
         Ok(Some((batch, self)))
     }
-}
 
-impl Reader {
     /// Copies a range of values within one block: out of the block, or without one where other jobs have all the memory there is.
     fn read(&self, range: Range<u64>, into: &mut [u8]) -> Result<()> {
         let (segment, cache) = (self.segment, &self.visit.cache);
