@@ -383,9 +383,10 @@ impl Search<'_> {
 }
 
 impl State {
-    /// Unknown items ahead that the next call looks at, and whether it is the first of a warm run.
+    /// Unknown items ahead that the next call looks at, and whether it asks for none: the first of a warm run, and those while a
+    /// sweep has what is expected located beside the job (see [`crate::prefault`]).
     fn next_window(&mut self) -> (bool, usize) {
-        let first = self.warm && self.window == 0;
+        let first = self.warm && (self.window == 0 || self.sweeping && self.is_fault_coming());
         self.window = if self.warm { 2 * self.window } else { 0 };
         self.window = self.window.clamp(WINDOW_MIN, WARM_WINDOW);
         (first, self.window)

@@ -213,11 +213,18 @@ impl Items {
     }
 
     /// Says in which order items will be read from now on, as far as that is known: what of it is not in memory is then read
-    /// ahead, in that order. Numbers of no items count for nothing.
-    pub fn expect(&self, mut order: Vec<usize>) {
+    /// ahead, in that order. Numbers of no items count for nothing. Blocks are mapped for that way of reading from the first
+    /// on: items in turn are handed out where they lie, to be written to if that is wanted, others are copied.
+    pub fn expect(&self, mut order: Vec<usize>, writable: bool) {
         if self.0.session.is_here() {
             order.retain(|i| *i < self.0.count);
             let mut state = self.0.state.lock();
+            if let [first, second, ..] = order[..] {
+                state.access = match writable && second == first + 1 {
+                    true => Access::Private,
+                    false => Access::Reading,
+                };
+            }
             if state.expected.set(order) {
                 self.0.session.expect_anew();
             }

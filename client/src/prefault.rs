@@ -20,7 +20,7 @@ const LOCATED_AHEAD: usize = 2048;
 pub(crate) fn begin(inner: &Arc<Inner>) {
     {
         let mut state = inner.state.lock();
-        if state.prefaulting || state.sweeping || !state.warm || !state.is_fault_coming() {
+        if state.prefaulting || !state.warm || !state.is_fault_coming() {
             return;
         }
         state.prefaulting = true;
@@ -60,7 +60,7 @@ impl Inner {
 
 impl State {
     /// Passes over what was touched; whether anything is left.
-    fn is_fault_coming(&mut self) -> bool {
+    pub(crate) fn is_fault_coming(&mut self) -> bool {
         let touched = |i: &usize| self.found[*i].as_ref().is_some_and(|found| found.touched);
         while self.expected.next_fault().is_some_and(|i| touched(&i)) {
             self.expected.pass_fault();

@@ -102,7 +102,8 @@ impl Sweep {
                 } else {
                     scope_thread(scope, ask)
                 };
-                let next = self.look(&inner, PARTS);
+                // Little at first: what is expected waits for it.
+                let next = self.look(&inner, (2 * parts.len()).clamp(1, PARTS));
                 // Without a thread, or if it panicked, here.
                 let answers = asking.and_then(|asking| asking.join().ok());
                 (next, answers.unwrap_or_else(ask))
@@ -140,7 +141,7 @@ impl Sweep {
         parts.iter().flat_map(Part::asks).collect()
     }
 
-    fn note(&mut self, inner: &Inner, parts: Vec<Part>, answers: Vec<Option<Digest>>) {
+    fn note(&mut self, inner: &Arc<Inner>, parts: Vec<Part>, answers: Vec<Option<Digest>>) {
         let mut answers = answers.into_iter();
         for mut part in parts {
             self.unknown = match part.recall(&mut answers) {
@@ -150,16 +151,14 @@ impl Sweep {
             inner.state.lock().inputs.found(part);
         }
         self.new &= self.unknown < UNKNOWN_MAX;
+        // What is expected of them can be located now.
+        prefault::begin(inner);
     }
 
     fn end(&self, inner: &Arc<Inner>) {
         let now = inner.session.clock.elapsed();
-        {
-            let mut state = inner.state.lock();
-            state.sweeping = false;
-            state.rests_until = now + REST * now.saturating_sub(self.begun);
-        }
-        // What is expected can be located now.
-        prefault::begin(inner);
+        let mut state = inner.state.lock();
+        state.sweeping = false;
+        state.rests_until = now + REST * now.saturating_sub(self.begun);
     }
 }

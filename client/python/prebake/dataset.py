@@ -122,7 +122,7 @@ class Dataset(Transparent):
         for start in range(0, len(order), size):
             end = min(len(order), start + size)
             if start >= told:
-                self._pipeline.expect(order[start : start + EXPECTED_MAX])
+                self._pipeline.expect(order[start : start + EXPECTED_MAX], writable)
                 told = start + EXPECTED_MAX * 7 // 8
             try:
                 batch = self._pipeline.batch_at_once(order, start, end, writable)

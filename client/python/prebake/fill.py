@@ -199,11 +199,12 @@ class Fill:
             _job.failed(error)
             self.reset()
 
-    def expect(self, order: Sequence[int]) -> None:
-        """Says in which order items will be read, as far as that is known."""
+    def expect(self, order: Sequence[int], writable: bool) -> None:
+        """Says in which order items will be read, as far as that is known, and whether arrays are to be
+        written to."""
         items = self._opened()
         if items is not None:
-            items.expect(order)
+            items.expect(order, writable)
 
     def set_reads(self, i: int, paths: list[str]) -> None:
         """Says which files item i reads, where items are opened already."""

@@ -173,10 +173,11 @@ class Pipeline:
         if ready is None or not whole or not held.look.holds(steps) or not held.others_hold():
             return None
         try:
-            array = ready.items.array(order, start, end, writable, values.stacked_form)
+            return ready.items.array(order, start, end, writable, values.stacked_form)
         except _job.native().Error:
-            array = None
-        return ready.values(order[start:end], validated=True) if array is None else array
+            # They are there, but no array. What is not there is asked for at once, not looked at one by one:
+            # it may come meanwhile, and would be made of its elements here.
+            return ready.values(order[start:end], validated=True)
 
     def elements_at_once(self, indices: Sequence[int]) -> list[Any] | None:
         """Items' elements, under the same conditions. Inputs are looked at now."""
@@ -303,9 +304,9 @@ class Pipeline:
         self._inputs.look_at_facts()
         self.fill.validate()
 
-    def expect(self, order: Sequence[int]) -> None:
+    def expect(self, order: Sequence[int], writable: bool) -> None:
         """Says in which order items will be read, so that what is on disk is read ahead."""
-        self.fill.expect(order)
+        self.fill.expect(order, writable)
 
     def is_alone(self) -> bool:
         """Whether nothing is shared, so that the data set itself may as well be asked: it may keep something

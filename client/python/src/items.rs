@@ -180,7 +180,7 @@ impl Items {
     }
 
     /// The elements of an order from `start` to `end` as one array, of inputs as they were last looked at; None if one is
-    /// unreachable, or they cannot be stacked. `plain` tells a layout's type and shape, or None if it is not that of a lone
+    /// unreachable, and the error `ragged` if they are there and make no array. `plain` tells a layout's type and shape, or None if it is not that of a lone
     /// C-ordered array that is the same when it is stacked; it is asked once for each layout.
     fn array<'py>(
         &self,
@@ -202,7 +202,8 @@ impl Items {
             .stacked
             .of(&[batch.number], |_| plain.call1((&*batch.layout,)))?;
         let Some(form) = form.and_then(|mut forms| forms.pop()) else {
-            return Ok(None);
+            let why = "elements that make no array side by side: read them one by one";
+            return Err(raise(Error::new(Code::Ragged, why)));
         };
         let bytes = 0..batch.bytes.len();
         let view = Bound::new(py, View::of(batch.bytes, writable))?;
@@ -250,9 +251,9 @@ impl Items {
         PyList::new(py, arrays).map(Some)
     }
 
-    /// Says in which order items will be read from now on, as far as that is known.
-    fn expect(&self, py: Python<'_>, order: Indices) {
-        py.detach(|| self.items.expect(order.0));
+    /// Says in which order items will be read from now on, as far as that is known, and whether to be written to.
+    fn expect(&self, py: Python<'_>, order: Indices, writable: bool) {
+        py.detach(|| self.items.expect(order.0, writable));
     }
 
     /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.

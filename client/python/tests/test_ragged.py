@@ -14,6 +14,7 @@ from conftest import settle
 
 import prebake
 from prebake import values
+from prebake.at_once import AtOnce
 
 COUNT = 60
 #: Larger than what is copied together, so that some lie where they are.
@@ -30,6 +31,11 @@ def mixed(path: str) -> Any:
     """Items of other sizes, so that what follows without a gap may not be aligned."""
     i = int(Path(path).read_text())
     return np.full((i % 5 + 1, 3), i, ("u1", "<f8", ">i2", "S3", "M8[s]")[i % 5])
+
+
+def equal(path: str) -> Any:
+    """All alike."""
+    return np.full((4, 3), int(Path(path).read_text()))
 
 
 def named(path: str) -> Any:
@@ -80,6 +86,20 @@ def test_each_is_what_it_was_and_ones_own(step: Any, paths: list[str]) -> None:
             kept.append(found[3::7])
         gc.collect()
     assert wrapped.stats()["computed"] == COUNT
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_is_not_located_yet_is_no_list_of_elements(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be located by a thread meanwhile, and would be handed out, element by element, and stacked."""
+    list(prebake.wrap(paths, [equal]).batches())
+    later = prebake.wrap(paths, [equal])
+    listed: list[Sequence[int]] = []
+    monkeypatch.setattr(AtOnce, "values", lambda self, indices, validated: listed.append(indices))
+    batches = list(later.batches(size=7))
+    assert not listed and later.stats()["computed"] == 0
+    assert all(isinstance(batch, np.ndarray) for batch in batches)
 
 
 @pytest.mark.usefixtures("connected")
