@@ -2,6 +2,7 @@
 
 use crate::blocks::Which;
 use crate::channel::DEADLINE;
+use crate::data::PACKET_BYTES_MAX;
 use crate::error::{Code, Error, Result};
 use crate::items::{Found, Inner, Items, Lease, State};
 use crate::location::Location;
@@ -186,8 +187,10 @@ impl Inner {
 
     /// Locates some of these items, those that are there, without asking for leases.
     pub(crate) fn locate_all(&self, items: &[usize]) -> Result<()> {
+        let items = &items[..items.len().min(WARM_WINDOW)];
+        let fit = self.state.lock().fitting(items, &mut { PACKET_BYTES_MAX });
         let mut search = Search {
-            wanted: items[..items.len().min(WARM_WINDOW)].to_vec(),
+            wanted: items[..fit].to_vec(),
             ahead: Vec::new(),
             later: None,
             window: 0,
@@ -386,7 +389,9 @@ impl State {
     /// Unknown items ahead that the next call looks at, and whether it asks for none: the first of a warm run, and those while a
     /// sweep has what is expected located beside the job (see [`crate::prefault`]).
     fn next_window(&mut self) -> (bool, usize) {
-        let first = self.warm && (self.window == 0 || self.sweeping && self.is_fault_coming());
+        // A large data set is swept for longer than its job can ask for each batch by itself.
+        let soon = self.sweeping && self.window < WARM_WINDOW && self.is_fault_known();
+        let first = self.warm && (self.window == 0 || soon);
         self.window = if self.warm { 2 * self.window } else { 0 };
         self.window = self.window.clamp(WINDOW_MIN, WARM_WINDOW);
         (first, self.window)

@@ -14,24 +14,23 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 const LOCK_TRIES: u32 = 1000;
 
-/// Not by a wait for the lock, which takes part in others that a child may inherit locked.
-fn running() -> Option<MutexGuard<'static, Vec<JoinHandle<()>>>> {
-    (0..LOCK_TRIES).find_map(|_| {
-        let running = RUNNING.try_lock();
-        if running.is_none() {
-            thread::sleep(LOCK_WAIT / LOCK_TRIES);
-        }
-        running
-    })
+/// Not by a wait for the lock, which takes part in others that a child may inherit locked. Whoever begins a thread gives up
+/// where all are to end: who waits for that has the lock, and perhaps waits for the caller.
+fn running(begins: bool) -> Option<MutexGuard<'static, Vec<JoinHandle<()>>>> {
+    (0..LOCK_TRIES)
+        .take_while(|_| !(begins && is_stopped()))
+        .find_map(|_| {
+            let running = RUNNING.try_lock();
+            if running.is_none() {
+                thread::sleep(LOCK_WAIT / LOCK_TRIES);
+            }
+            running
+        })
 }
 
 /// False if there is no thread to be had.
 pub(crate) fn run(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    // Who ends them holds the lock until they ended.
-    if is_stopped() {
-        return false;
-    }
-    let started = running().and_then(|mut running| {
+    let started = running(true).and_then(|mut running| {
         running.retain(|thread| !thread.is_finished());
         let thread = Builder::new().name(name.to_owned()).spawn(work);
         thread.map(|thread| running.push(thread)).ok()
@@ -46,7 +45,7 @@ pub(crate) fn is_stopped() -> bool {
 
 /// To be called before `fork`: they end, so that no child is born of a process with threads. What they did is done later.
 pub fn before_fork() {
-    let Some(mut running) = running() else {
+    let Some(mut running) = running(false) else {
         return;
     };
     if running.is_empty() {

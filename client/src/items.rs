@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) sweeping: bool,
     /// A thread enters what is expected into the page tables.
     pub(crate) prefaulting: bool,
+    /// More became known meanwhile.
+    pub(crate) prefault_again: bool,
     /// Until when none has a thread.
     pub(crate) rests_until: Duration,
     /// Whether the first sweep was made, which asks for all.
@@ -121,6 +123,7 @@ impl Items {
                 window: 0,
                 sweeping: false,
                 prefaulting: false,
+                prefault_again: false,
                 rests_until: Duration::ZERO,
                 swept: false,
                 first_sweep: None,
@@ -213,17 +216,15 @@ impl Items {
     }
 
     /// Says in which order items will be read from now on, as far as that is known: what of it is not in memory is then read
-    /// ahead, in that order. Numbers of no items count for nothing. Blocks are mapped for that way of reading from the first
-    /// on: items in turn are handed out where they lie, to be written to if that is wanted, others are copied.
-    pub fn expect(&self, mut order: Vec<usize>, writable: bool) {
+    /// ahead, in that order. Numbers of no items count for nothing. With `reading` all that is reached will be copied, or only
+    /// read: blocks are mapped for that from the first on.
+    pub fn expect(&self, mut order: Vec<usize>, reading: bool) {
         if self.0.session.is_here() {
             order.retain(|i| *i < self.0.count);
             let mut state = self.0.state.lock();
-            if let [first, second, ..] = order[..] {
-                state.access = match writable && second == first + 1 {
-                    true => Access::Private,
-                    false => Access::Reading,
-                };
+            // Once something was read, that tells better.
+            if reading && state.window == 0 {
+                state.access = Access::Reading;
             }
             if state.expected.set(order) {
                 self.0.session.expect_anew();

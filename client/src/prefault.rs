@@ -20,7 +20,8 @@ const LOCATED_AHEAD: usize = 2048;
 pub(crate) fn begin(inner: &Arc<Inner>) {
     {
         let mut state = inner.state.lock();
-        if state.prefaulting || !state.warm || !state.is_fault_coming() {
+        state.prefault_again = state.prefaulting;
+        if state.prefaulting || !state.warm || !state.is_fault_known() {
             return;
         }
         state.prefaulting = true;
@@ -33,8 +34,11 @@ pub(crate) fn begin(inner: &Arc<Inner>) {
 
 fn run(items: &Weak<Inner>) {
     while let Some(inner) = items.upgrade() {
-        if beside::is_stopped() || !inner.prefault() {
-            inner.state.lock().prefaulting = false;
+        let went_on = !beside::is_stopped() && inner.prefault();
+        let mut state = inner.state.lock();
+        let again = std::mem::take(&mut state.prefault_again) && !beside::is_stopped();
+        if !went_on && !again {
+            state.prefaulting = false;
             return;
         }
     }
@@ -60,12 +64,21 @@ impl Inner {
 
 impl State {
     /// Passes over what was touched; whether anything is left.
-    pub(crate) fn is_fault_coming(&mut self) -> bool {
+    fn is_fault_coming(&mut self) -> bool {
         let touched = |i: &usize| self.found[*i].as_ref().is_some_and(|found| found.touched);
         while self.expected.next_fault().is_some_and(|i| touched(&i)) {
             self.expected.pass_fault();
         }
         self.expected.next_fault().is_some()
+    }
+
+    /// Whether the next of what is left can be located: its input was looked at.
+    pub(crate) fn is_fault_known(&mut self) -> bool {
+        self.is_fault_coming()
+            && self
+                .expected
+                .next_fault()
+                .is_some_and(|i| self.found[i].is_some() || self.inputs.fingerprint(i).is_some())
     }
 
     /// Items a little further on of which it is not known where they lie: the job does not get there first.

@@ -57,7 +57,7 @@ fn elements_are_read_from_disk_in_any_order_once_each_and_are_the_right_bytes() 
         .enumerate()
     {
         let before = items.stats().bytes_ssd;
-        items.expect(order.clone(), true);
+        items.expect(order.clone(), false);
         read(&items, &data, &order);
         let from_ssd = items.stats().bytes_ssd - before;
         // What surrounds elements and what is offered to the RAM tier takes a quarter at most; whole blocks for each of
@@ -87,7 +87,7 @@ fn an_order_that_is_not_kept_to_costs_no_wrong_bytes() {
     ensure_located(&items, &all(&items));
     ensure_located(&other, &all(&other));
     let order = shuffled(COUNT);
-    items.expect(order.clone(), true);
+    items.expect(order.clone(), false);
     read(&items, &data, &order[..120]);
     // What comes next is left out, then comes in another order, by itself, twice, and by another job.
     read(&items, &data, &order[200..240]);
@@ -101,7 +101,7 @@ fn an_order_that_is_not_kept_to_costs_no_wrong_bytes() {
         view.as_mut_slice().unwrap().fill(0xee);
     }
     read(&items, &data, &[order[240], order[250], order[240], order[599]]);
-    items.expect(all(&items), true);
+    items.expect(all(&items), false);
     read(&items, &data, &all(&items)[..200]);
     read(&items, &data, &order[400..]);
 }
@@ -113,7 +113,7 @@ fn what_is_evicted_while_it_is_read_ahead_is_computed_again() {
     let items = data.items(&daemon.job("second"));
     ensure_located(&items, &all(&items));
     let order = shuffled(COUNT);
-    items.expect(order.clone(), true);
+    items.expect(order.clone(), false);
     read(&items, &data, &order[..80]);
     daemon.control().gc(0).unwrap();
     let mut computed = 0;

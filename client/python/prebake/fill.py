@@ -199,12 +199,12 @@ class Fill:
             _job.failed(error)
             self.reset()
 
-    def expect(self, order: Sequence[int], writable: bool) -> None:
-        """Says in which order items will be read, as far as that is known, and whether arrays are to be
-        written to."""
+    def expect(self, order: Sequence[int], reading: bool) -> None:
+        """Says in which order items will be read, as far as that is known, and whether it is known that none
+        will be written to where it lies: that all are copied, or only read."""
         items = self._opened()
         if items is not None:
-            items.expect(order, writable)
+            items.expect(order, reading)
 
     def set_reads(self, i: int, paths: list[str]) -> None:
         """Says which files item i reads, where items are opened already."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from prebake import _job, graph, marks, tripwire, values
@@ -83,7 +83,8 @@ class Pipeline:
         count = self.source.count
 
         def is_as_opened(closely: bool) -> bool:
-            return era is self._era and self._is_as_opened(closely)
+            # While another thread opens it anew, nothing tells what this one's items were opened as.
+            return era is self._era and self._is_as_opened(closely, while_closed=False)
 
         def approve(items: Any, i: int) -> bool:
             return era is self._era and self._approve(items, i)
@@ -114,7 +115,11 @@ class Pipeline:
             )
         )
         self._inputs = Inputs(
-            self.source, self.fill, self._middle.fills, self._discover, self._steps_that_read
+            self.source,
+            self.fill,
+            self._middle.fills,
+            lambda reading: self._discover(reading, is_as_opened),
+            self._steps_that_read,
         )
         self._approval = Approval(self.source, self._inputs, subgraph.described_files)
         if self.reuse is not None:
@@ -170,7 +175,7 @@ class Pipeline:
         if ready is None or ready.connection.lost:
             ready = fill.at_once()
         whole = not self._due and self.cut == len(steps) and self.source.bare
-        if ready is None or not whole or not held.look.holds(steps) or not held.others_hold():
+        if ready is None or held is None or not whole or not held.look.holds(steps) or not held.others_hold():
             return None
         try:
             return ready.items.array(order, start, end, writable, values.stacked_form)
@@ -306,7 +311,8 @@ class Pipeline:
 
     def expect(self, order: Sequence[int], writable: bool) -> None:
         """Says in which order items will be read, so that what is on disk is read ahead."""
-        self.fill.expect(order, writable)
+        in_turn = len(order) < 2 or order[1] == order[0] + 1
+        self.fill.expect(order, self.is_whole() and not (writable and in_turn))
 
     def is_alone(self) -> bool:
         """Whether nothing is shared, so that the data set itself may as well be asked: it may keep something
@@ -354,7 +360,7 @@ class Pipeline:
 
     # What is shared.
 
-    def _discover(self, reading: int) -> Discovery:
+    def _discover(self, reading: int, is_as_opened: Callable[[bool], bool]) -> Discovery:
         """Finds out what items read in loading and so many of the first steps."""
         return Discovery(
             self.source,
@@ -362,12 +368,12 @@ class Pipeline:
             lambda: self._subgraph.operators(reading),
             lambda i, paths: self._inputs.found(i, paths),
             self._culprit,
-            self._is_as_opened,
+            is_as_opened,
         )
 
-    def _is_as_opened(self, closely: bool) -> bool:
+    def _is_as_opened(self, closely: bool, while_closed: bool = True) -> bool:
         """For what is stored: if asked closely, at any cost."""
-        return self._subgraph.is_unchanged(self.cut, closely, always=True)
+        return self._subgraph.is_unchanged(self.cut, closely, True, while_closed)
 
     def _open(self, job: Any) -> Any:
         subgraph = self._subgraph

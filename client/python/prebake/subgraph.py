@@ -63,8 +63,9 @@ class Subgraph:
         #: Of what it was, for other processes; empty until one is sent something.
         self._identity = ""
         self._described_ns = 0
-        #: What it held when it was last seen to be as it was opened.
-        self.held = self._snapshot(cut)
+        #: What it held when it was last seen to be as it was opened; of a list of files, whose source stays
+        #: what it is, None until it is described.
+        self.held: snapshot.Snapshot | None = self._snapshot(cut) if source.shared() else None
         #: What else is compared where that tells all; None where only a description does.
         self._watched: Any = None
 
@@ -125,8 +126,8 @@ class Subgraph:
     def holds(self, cut: int) -> bool:
         """Whether all that makes it is the same as when it was last described, as far as a cheap look
         tells."""
-        steps = self._steps
-        return self.held.holds(steps if cut == len(steps) else steps[:cut])
+        held, steps = self.held, self._steps
+        return held is not None and held.holds(steps if cut == len(steps) else steps[:cut])
 
     def is_as_watched(self, cut: int) -> bool:
         """Whether the same description would be made again, as far as that is told without making it. Enough
@@ -140,17 +141,19 @@ class Subgraph:
             and self._is_same_source()
         )
 
-    def is_unchanged(self, cut: int, closely: bool, always: bool = False) -> bool:
+    def is_unchanged(self, cut: int, closely: bool, always: bool = False, while_closed: bool = True) -> bool:
         """Whether it is what it was opened as. A close look is put off while it is not due, unless `always`:
-        an array edited in place within an epoch is then seen a little later."""
+        an array edited in place within an epoch is then seen a little later. While nothing is opened, a close
+        look has no description to compare with, and tells `while_closed`."""
         if not (closely and (always or self.look_is_due())) and self.holds(cut):
             return True
         if working_folder() != self._folder:
             return False
-        held = self._snapshot(cut)
+        # The description that is made next takes what it holds then.
+        held = None if closely and self.known is None else self._snapshot(cut)
         begun = time.monotonic()
         try:
-            return self._is_unchanged_closely(cut, held)
+            return self._is_unchanged_closely(cut, held, while_closed)
         finally:
             self._looked = time.monotonic()
             self._look_s = self._looked - begun
@@ -159,15 +162,17 @@ class Subgraph:
         """Whether another description would not take too large a share of the time."""
         return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
 
-    def _is_unchanged_closely(self, cut: int, held: snapshot.Snapshot) -> bool:
+    def _is_unchanged_closely(self, cut: int, held: snapshot.Snapshot | None, while_closed: bool) -> bool:
         if not self._is_same_source():
             return False
-        if self.known is None:
-            self.held = held
-            return True
+        # Another thread may close it, and open it as something else.
+        known = self.known
+        if known is None or held is None:
+            self.held = held or self.held
+            return while_closed
         watch = Watch()
         try:
-            unchanged = self._describe(cut, watch) == self.known
+            unchanged = self._describe(cut, watch) == known
         except Exception:
             # It cannot be known any more; opening the collection anew says why.
             return False

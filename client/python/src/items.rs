@@ -251,9 +251,10 @@ impl Items {
         PyList::new(py, arrays).map(Some)
     }
 
-    /// Says in which order items will be read from now on, as far as that is known, and whether to be written to.
-    fn expect(&self, py: Python<'_>, order: Indices, writable: bool) {
-        py.detach(|| self.items.expect(order.0, writable));
+    /// Says in which order items will be read from now on, as far as that is known, and whether only by `reading` where
+    /// they lie.
+    fn expect(&self, py: Python<'_>, order: Indices, reading: bool) {
+        py.detach(|| self.items.expect(order.0, reading));
     }
 
     /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.

@@ -29,6 +29,10 @@ def element(path: str) -> Any:
     return np.full(ELEMENT_BYTES, int(Path(path).read_text()), np.uint8)
 
 
+def small(path: str) -> Any:
+    return np.array([int(Path(path).read_text())])
+
+
 def entered() -> int:
     """Bytes of cache memory that are in this process's page tables."""
     held, bytes_, is_block = re.compile(r"Rss: +(\d+) kB"), 0, False
@@ -85,3 +89,24 @@ def test_a_first_pass_faults_only_until_the_job_is_overtaken(
     assert first + values == list(order or range(COUNT))
     assert wrapped.stats()["computed"] == 0
     assert taken < most, (taken, FAULTS)
+
+
+def test_all_is_located_ahead_however_long_the_names_are(connected: None, tmp_path: Path) -> None:
+    """As many at a time as one packet holds."""
+    count = 600
+    files = [tmp_path / f"{i:0240}.txt" for i in range(count)]
+    for i, file in enumerate(files):
+        file.write_text(str(i))
+    time.sleep(RACY_SECONDS)
+    wrapped = prebake.wrap(list(map(str, files)), [small])
+    assert len(list(wrapped.batches(size=100))) == count // 100
+    # It tells the daemon what it read last.
+    del wrapped
+    gc.collect()
+    _job._current = None
+    wrapped = prebake.wrap(list(map(str, files)), [small])
+    assert len(next(wrapped.batches(size=4))) == 4
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while (missing := wrapped._pipeline.fill._items.missing(range(count))) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not missing

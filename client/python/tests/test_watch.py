@@ -260,3 +260,18 @@ def test_an_epoch_of_what_is_compared_describes_nothing_and_sees_an_edit(
     monkeypatch.setitem(globals(), "SIZE", 5)
     assert epoch() != first and made
     assert packages.owner(__name__) is None
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_is_opened_anew_by_another_thread_approves_of_nothing(tmp_path: Path) -> None:
+    """What items of another cut were opened as is not known meanwhile; the job itself goes on."""
+    files = [tmp_path / f"{i}.txt" for i in range(3)]
+    for i, file in enumerate(files):
+        file.write_text(str(i))
+    wrapped = prebake.wrap(list(map(str, files)), [whole])
+    list(wrapped.batches())
+    pipeline = wrapped._pipeline
+    assert pipeline.fill._unchanged(True)
+    pipeline._subgraph.close()
+    assert not pipeline.fill._unchanged(True)
+    assert not pipeline.renew(closely=True)
