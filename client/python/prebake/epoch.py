@@ -11,9 +11,9 @@ class Epoch:
     def __init__(self, count: int) -> None:
         self._given, self._given_count = bytearray(count), 0
 
-    def begins(self, indices: Sequence[int], may: Callable[[float], bool]) -> bool:
+    def begins(self, indices: Sequence[int], may: Callable[[], bool]) -> bool:
         """Whether giving these begins another: one was given before, and half of all since; or fewer, where
-        `may(0.0)`. Takes note of them."""
+        `may()`. Takes note of them."""
         given, again = self._given, False
         for i in indices:
             if i >= len(given):
@@ -21,7 +21,7 @@ class Epoch:
             again = again or bool(given[i])
             self._given_count += not given[i]
             given[i] = 1
-        begins = again and (2 * self._given_count >= len(given) or may(0.0))
+        begins = again and (2 * self._given_count >= len(given) or may())
         if begins:
             self._given, self._given_count = bytearray(len(given)), 0
         return begins

@@ -373,7 +373,7 @@ class Pipeline:
 
     def _is_as_opened(self, closely: bool, while_closed: bool = True) -> bool:
         """For what is stored: if asked closely, at any cost."""
-        return self._subgraph.is_unchanged(self.cut, closely, True, while_closed)
+        return self._subgraph.is_unchanged(self.cut, closely, while_closed)
 
     def _open(self, job: Any) -> Any:
         subgraph = self._subgraph

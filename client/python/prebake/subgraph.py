@@ -16,9 +16,8 @@ from prebake.source import FileSource, Source, Step
 from prebake.watch import Watch
 
 CONTEXT = "prebake 2026 pipeline v1"
-#: A description (loading and all steps, with what they hold) that takes no longer may be made for each lease.
-LOOK_CHEAP_S = 0.002
-#: One that takes longer, of a data set with large tables, takes no more than this share of the time.
+#: A description (loading and all steps, with what they hold) takes no more than this share of the time where
+#: it is not clear that an epoch begins.
 LOOK_SHARE = 0.01
 
 
@@ -141,11 +140,10 @@ class Subgraph:
             and self._is_same_source()
         )
 
-    def is_unchanged(self, cut: int, closely: bool, always: bool = False, while_closed: bool = True) -> bool:
-        """Whether it is what it was opened as. A close look is put off while it is not due, unless `always`:
-        an array edited in place within an epoch is then seen a little later. While nothing is opened, a close
-        look has no description to compare with, and tells `while_closed`."""
-        if not (closely and (always or self.look_is_due())) and self.holds(cut):
+    def is_unchanged(self, cut: int, closely: bool, while_closed: bool) -> bool:
+        """Whether it is what it was opened as; if asked closely, at any cost. While nothing is opened, a
+        close look has no description to compare with, and tells `while_closed`."""
+        if not closely and self.holds(cut):
             return True
         if working_folder() != self._folder:
             return False
@@ -158,9 +156,9 @@ class Subgraph:
             self._looked = time.monotonic()
             self._look_s = self._looked - begun
 
-    def look_is_due(self, cheap_s: float = LOOK_CHEAP_S) -> bool:
+    def look_is_due(self) -> bool:
         """Whether another description would not take too large a share of the time."""
-        return self._look_s <= cheap_s or time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
+        return time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
 
     def _is_unchanged_closely(self, cut: int, held: snapshot.Snapshot | None, while_closed: bool) -> bool:
         if not self._is_same_source():

@@ -180,8 +180,8 @@ impl Items {
     }
 
     /// The elements of an order from `start` to `end` as one array, of inputs as they were last looked at; None if one is
-    /// unreachable, and the error `ragged` if they are there and make no array. `plain` tells a layout's type and shape, or None if it is not that of a lone
-    /// C-ordered array that is the same when it is stacked; it is asked once for each layout.
+    /// unreachable, and the error `ragged` if they are there and make no array. `plain` tells a layout's type and shape, or None
+    /// if it is not that of a lone C-ordered array that is the same when it is stacked; it is asked once for each layout.
     fn array<'py>(
         &self,
         py: Python<'py>,

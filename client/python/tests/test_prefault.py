@@ -33,6 +33,21 @@ def small(path: str) -> Any:
     return np.array([int(Path(path).read_text())])
 
 
+def filled(folder: Path, names: list[str], step: Any) -> Any:
+    """Files that hold their numbers, as another job sees them once one has made an element of each."""
+    files = [folder / name for name in names]
+    for i, file in enumerate(files):
+        file.write_text(str(i))
+    time.sleep(RACY_SECONDS)
+    first = prebake.wrap(list(map(str, files)), [step])
+    assert sum(map(len, first.batches(size=4))) == len(files)
+    # It tells the daemon what it read last.
+    del first
+    gc.collect()
+    _job._current = None
+    return prebake.wrap(list(map(str, files)), [step])
+
+
 def entered() -> int:
     """Bytes of cache memory that are in this process's page tables."""
     held, bytes_, is_block = re.compile(r"Rss: +(\d+) kB"), 0, False
@@ -68,16 +83,7 @@ SHUFFLED = [*range(0, COUNT, 2), *range(COUNT - 1, 0, -2)]
 def test_a_first_pass_faults_only_until_the_job_is_overtaken(
     connected: None, tmp_path: Path, order: list[int] | None, writable: bool, most: int
 ) -> None:
-    files = [tmp_path / f"{i:02}.txt" for i in range(COUNT)]
-    for i, file in enumerate(files):
-        file.write_text(str(i))
-    time.sleep(RACY_SECONDS)
-    wrapped = prebake.wrap(list(map(str, files)), [element])
-    assert len(list(wrapped.batches(size=4))) == COUNT // 4
-    del wrapped
-    gc.collect()
-    _job._current = None
-    wrapped = prebake.wrap(list(map(str, files)), [element])
+    wrapped = filled(tmp_path, [f"{i:02}.txt" for i in range(COUNT)], element)
     batches = wrapped.batches(order, 4, writable=writable)
     first = [int(each[0]) for each in next(batches)]
     # The second begins what is done beside.
@@ -94,17 +100,7 @@ def test_a_first_pass_faults_only_until_the_job_is_overtaken(
 def test_all_is_located_ahead_however_long_the_names_are(connected: None, tmp_path: Path) -> None:
     """As many at a time as one packet holds."""
     count = 600
-    files = [tmp_path / f"{i:0240}.txt" for i in range(count)]
-    for i, file in enumerate(files):
-        file.write_text(str(i))
-    time.sleep(RACY_SECONDS)
-    wrapped = prebake.wrap(list(map(str, files)), [small])
-    assert len(list(wrapped.batches(size=100))) == count // 100
-    # It tells the daemon what it read last.
-    del wrapped
-    gc.collect()
-    _job._current = None
-    wrapped = prebake.wrap(list(map(str, files)), [small])
+    wrapped = filled(tmp_path, [f"{i:0240}.txt" for i in range(count)], small)
     assert len(next(wrapped.batches(size=4))) == 4
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while (missing := wrapped._pipeline.fill._items.missing(range(count))) and time.monotonic() < deadline:
