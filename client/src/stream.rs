@@ -73,8 +73,8 @@ impl Stream {
         let state = self.0.lock();
         let loads = state.ring.as_ref().map_or(1, |ring| ring.slots);
         let slot_bytes = state.ring.as_ref().map_or(CHUNK_BYTES, |ring| ring.slot_bytes);
-        // One load more than is declared: what is released next has a successor at once.
-        let free = (loads + 1).saturating_sub(state.next - state.first) as usize;
+        // As much again as is declared: what is released during a batch has a successor at once.
+        let free = (2 * loads).saturating_sub(state.next - state.first) as usize;
         (free * slot_bytes).saturating_sub(state.coming_bytes)
     }
 
@@ -318,7 +318,12 @@ impl State {
         {
             let Range { start, end } = location.bytes;
             let whole = start / CHUNK_BYTES * CHUNK_BYTES;
-            let most = whole + (slot_bytes - at);
+            let mut most = whole + (slot_bytes - at);
+            // Blocks are of whole slots: no part of a long run lies in two of them, and is two reads.
+            let is_long = end - whole > slot_bytes;
+            if is_long {
+                most = most.min((start / slot_bytes + 1) * slot_bytes);
+            }
             let part = Location {
                 segment: location.segment,
                 bytes: start..end.min(most),
@@ -340,6 +345,9 @@ impl State {
                 load: self.next,
                 at: place,
             });
+            if is_long && most.is_multiple_of(slot_bytes) {
+                break;
+            }
         }
         load
     }
@@ -361,6 +369,29 @@ mod tests {
 
     fn location(bytes: Range<usize>) -> Location {
         Location { segment: 1, bytes }
+    }
+
+    #[test]
+    fn a_long_run_is_cut_where_blocks_may_end_and_short_ones_fill_their_load() {
+        const SLOT: usize = 4 * CHUNK_BYTES;
+        // Of each load the pieces' beginnings and ends.
+        let packed = |runs: &[(usize, usize)]| {
+            let mut state = State::default();
+            runs.iter()
+                .for_each(|(start, end)| state.come(location(*start..*end)));
+            let mut loads = Vec::new();
+            while !state.coming.is_empty() {
+                let pieces = state.pack(SLOT).pieces.into_iter();
+                let pieces = pieces.map(|piece| (piece.start as usize, piece.end as usize));
+                loads.push(pieces.collect::<Vec<_>>());
+            }
+            loads
+        };
+        let cut = [SLOT - 10, SLOT, 2 * SLOT, 3 * SLOT, 3 * SLOT + 5];
+        let cut: Vec<_> = cut.windows(2).map(|ends| vec![(ends[0], ends[1])]).collect();
+        assert_eq!(packed(&[(SLOT - 10, 3 * SLOT + 5)]), cut);
+        let short = [(SLOT - 10, SLOT + 10), (7 * SLOT, 7 * SLOT + 20)];
+        assert_eq!(packed(&short), [short]);
     }
 
     #[test]

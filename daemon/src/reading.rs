@@ -47,15 +47,31 @@ impl Cache {
         }
     }
 
-    /// Reads a piece of one block; see [`Segment::read`].
+    /// Reads a piece of one block; see [`Segment::read`]. Now and then the whole block is brought to RAM after it, beside those
+    /// who wait for what they read.
     ///
     /// # Errors
     /// As [`Cache::block`].
-    pub fn read(&self, domain: &Domain, piece: &Piece, into: &mut [u8]) -> Result<u64> {
+    pub fn read(self: &Arc<Self>, domain: &Domain, piece: &Piece, into: &mut [u8]) -> Result<u64> {
         let segment = self.segment(domain, piece.segment)?;
         let read = segment.read(&piece.range, into, &self.ram);
         self.note_read(segment.id, read.as_ref().copied());
+        if self.ram.is_offered(read.as_ref().copied().unwrap_or(0)) {
+            let (cache, index) = (Arc::clone(self), (piece.range.start / BLOCK_BYTES) as u32);
+            task::detached(move || cache.bring(&segment, index));
+        }
         read
+    }
+
+    /// Offers a block to the policy of the RAM tier.
+    fn bring(&self, segment: &Segment, index: u32) {
+        match segment.block(index, &self.ram) {
+            Ok((_, From::Ram)) => {}
+            Ok((_, From::Ssd)) => self.note_read(segment.id, Ok(BLOCK_BYTES)),
+            // Others were quicker to take what room there was.
+            Err(error) if error.kind() == Kind::Exhausted => {}
+            Err(error) => self.note_read(segment.id, Err(&error)),
+        }
     }
 
     /// A segment that is there, if it is of the caller's domain.

@@ -282,8 +282,8 @@ impl Segment {
     }
 
     /// Reads the whole chunks that a range of values lies in, as far as they are within one block: from RAM if the block is
-    /// there or stays there from now on, else those chunks alone. `into` has room for whole chunks; what is behind the end of
-    /// the values stays as it is. Blocking. The bytes that were read from SSD.
+    /// there, or if there is room for it to stay there from now on, else those chunks alone. `into` has room for whole chunks;
+    /// what is behind the end of the values stays as it is. Blocking. The bytes that were read from SSD.
     ///
     /// # Errors
     /// As [`Segment::block`].
@@ -301,7 +301,7 @@ impl Segment {
         let into = into.ok_or_else(|| Error::new(Kind::Invalid, "bad-range", "no part of one block"))?;
         let kept = match self.resident(index, ram) {
             Some(block) => Some((block, From::Ram)),
-            None if ram.takes(into.len() as u64) => match self.block(index, ram) {
+            None if ram.has_room() => match self.block(index, ram) {
                 // Others were quicker to take what room there was.
                 Err(error) if error.kind() == Kind::Exhausted => None,
                 kept => Some(kept?),

@@ -171,17 +171,20 @@ impl RamTier {
         }
     }
 
-    /// Whether a block of which `wanted` bytes are read for a job should be kept: while there is room, and now and then.
-    pub fn takes(&self, wanted: u64) -> bool {
+    /// Whether another block finds room without displacing any.
+    pub fn has_room(&self) -> bool {
         let capacity = self.blocks.policy().max_capacity().unwrap_or(0);
-        let room = self.blocks.weighted_size() + BLOCK_BYTES <= capacity
-            && self.budget.used() + BLOCK_BYTES <= self.budget.bytes_max();
-        if room {
-            return true;
-        }
-        let before = self.unoffered.fetch_add(wanted, Ordering::Relaxed);
-        let offered = before / OFFER_BYTES != (before + wanted) / OFFER_BYTES;
-        offered && self.budget.used() + BLOCK_BYTES <= self.budget.bytes_max()
+        self.blocks.weighted_size() + BLOCK_BYTES <= capacity && self.has_budget()
+    }
+
+    /// Whether a block of which `read` bytes were read past the tier is to be offered to the policy: now and then.
+    pub fn is_offered(&self, read: u64) -> bool {
+        let before = self.unoffered.fetch_add(read, Ordering::Relaxed);
+        before / OFFER_BYTES != (before + read) / OFFER_BYTES && self.has_budget()
+    }
+
+    fn has_budget(&self) -> bool {
+        self.budget.used() + BLOCK_BYTES <= self.budget.bytes_max()
     }
 
     /// Files of segments that were read lately.

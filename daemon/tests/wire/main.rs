@@ -9,7 +9,7 @@ mod quarantine;
 use client::{Daemon, channel, graph};
 use prebake_daemon::{
     error::Error,
-    memory::BLOCK_BYTES,
+    memory::{BLOCK_BYTES, SLOT_BYTES},
     session::{Peer, SessionId},
     task,
 };
@@ -331,6 +331,61 @@ async fn what_is_read_ahead_is_bounded_and_only_ones_own() {
     }
     assert_eq!(job.data.refusal(read(9, &[mine], None)).await, "bad-request");
     assert!(job.alive().await);
+}
+
+#[tokio::test]
+async fn a_block_read_over_and_over_is_brought_to_ram_while_nobody_waits_for_it() {
+    let daemon = Daemon::start();
+    let job = daemon.job().await;
+    let collection = job.plan(graph(1)).await.unwrap();
+    job.stage(BLOCK_BYTES).await;
+    // Twice what there is room for.
+    let mut stored = Vec::new();
+    for n in 0..20 {
+        let token = job.lease(collection, n).await;
+        stored.push(
+            job.commit(collection, (n, token), (0, BLOCK_BYTES))
+                .await
+                .unwrap(),
+        );
+    }
+    daemon.cache.sync();
+    let mut number = 0;
+    let mut read = async |at: &v1::Location| {
+        let piece = v1::Piece {
+            segment: at.segment,
+            start: at.offset,
+            end: at.offset + SLOT_BYTES,
+        };
+        let load = v1::Load { pieces: vec![piece] };
+        let ask = Ask::ReadAhead(v1::ReadAhead {
+            loads: vec![load],
+            take: Some(number),
+            number,
+            ..Default::default()
+        });
+        number += 1;
+        match job.data.exchange(ask).await.unwrap() {
+            (Say::ReadDone(done), 0) if done.there => done.bytes_ssd,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut cold = None;
+    for at in &stored {
+        if read(at).await > 0 {
+            cold = Some(at);
+        }
+    }
+    let cold = cold.expect("not all of it fits");
+    let mut reads = 0;
+    while let bytes @ 1.. = read(cold).await {
+        assert_eq!(
+            bytes, SLOT_BYTES,
+            "what is wanted is not kept waiting for the rest"
+        );
+        reads += 1;
+        assert!(reads < 1000, "it is never brought");
+    }
 }
 
 #[tokio::test]
