@@ -26,6 +26,8 @@ SETTLE_SECONDS = 2.5
 STORE_SECONDS_MAX = 120.0
 #: Jobs that read, or fill, side by side.
 JOBS = 4
+#: Jobs that share processors differ by 40 % from one pass to the next: so many times as many pairs of them.
+MORE_PAIRS = 4
 
 
 def idle_rows(daemons: int) -> list[Row]:
@@ -102,7 +104,7 @@ class Warm:
             compare(loaders if self.has_torch else [], one, self.pairs)
         together = Row("warm_4jobs_vs_memmap", "4 jobs in order / 4 with numpy.memmap", "higher", 0.95)
         with Readers(daemon, inputs, self.python, JOBS) as four:
-            compare([(together, "cached", "memmap")], four, self.pairs)
+            compare([(together, "cached", "memmap")], four, self.pairs * MORE_PAIRS)
         return [*(row for row, *_ in of_one), extra, together, *(row for row, *_ in loaders if row.samples)]
 
     def _first(self, daemon: PrivateDaemon, inputs: Path) -> list[Row]:

@@ -22,15 +22,13 @@ class AtOnce(NamedTuple):
 
     def tensor(self, indices: Sequence[int]) -> Any:
         """As the one tensor that torch's `default_collate` makes of them. Inputs are looked at now."""
-        found = _unless_refused(lambda: self.items.batch(indices))
+        found = _unless_refused(lambda: self.items.batch(indices, fits=values.has_tensors))
         return None if found is None else values.decode_tensors(*found)
 
     def sent(self, indices: Sequence[int], made_by: tuple[str, str]) -> Sent | None:
         """The same for another process of the user, by where they lie."""
-        found = _unless_refused(lambda: self.items.spans(indices))
-        if found is None or not values.has_tensors(found[1]):
-            return None
-        return Sent(made_by, indices, self.connection.job.boot_id, *found)
+        found = _unless_refused(lambda: self.items.spans(indices, fits=values.has_tensors))
+        return None if found is None else Sent(made_by, indices, self.connection.job.boot_id, *found)
 
     def values(self, indices: Sequence[int], validated: bool = False) -> list[Any] | None:
         """One by one. Inputs are looked at now, unless they were."""

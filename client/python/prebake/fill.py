@@ -284,15 +284,15 @@ class Fill:
         if items is None or not indices:
             return None
         try:
-            found = items.batch(indices, validated=True, writable=writable)
+            array = items.array(indices, 0, len(indices), writable, values.stacked_form)
         except _job.native().Error as error:
             if error.code != "ragged":
                 _job.failed(error)
             return None
         verifier = self._verifier
-        if found is None or verifier is not None and not self._reproduces(verifier, items, indices):
+        if array is None or verifier is not None and not self._reproduces(verifier, items, indices):
             return None
-        return values.decode_batch(*found)
+        return array
 
     def _verified(self, verifier: verify.Verifier, i: int) -> verify.Other | None:
         """Item i computed again, if it is a hit that is to be verified and is not the same."""

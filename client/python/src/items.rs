@@ -84,6 +84,35 @@ impl Items {
             stacked: Forms::default(),
         }
     }
+
+    fn layout(&self, number: usize) -> String {
+        let layout = self.items.layout(number);
+        layout.map_or_else(String::new, |layout| layout.to_string())
+    }
+
+    /// What `fits` says of a layout; without it, each does.
+    fn fits(&self, fits: Option<&Bound<'_, PyAny>>, number: usize) -> PyResult<bool> {
+        fits.map_or(Ok(true), |fits| fits.call1((self.layout(number),))?.is_truthy())
+    }
+
+    /// Whether a batch may be made of elements; if not, they are all there and of layouts that make none. Asked before
+    /// anything is copied, or counted as served: who gets no batch reads them one by one.
+    fn may_fit(
+        &self,
+        py: Python<'_>,
+        indices: &[usize],
+        fits: impl Fn(usize) -> PyResult<bool>,
+    ) -> PyResult<bool> {
+        let layouts = |indices: &[usize]| py.detach(|| self.items.layouts(indices));
+        let first = indices
+            .get(..1)
+            .and_then(layouts)
+            .and_then(|mut first| first.pop());
+        match first {
+            Some(number) if !fits(number)? => Ok(layouts(indices).is_none()),
+            _ => Ok(true),
+        }
+    }
 }
 
 #[pymethods]
@@ -164,15 +193,20 @@ impl Items {
         py.detach(|| self.items.release(&items)).map_err(raise)
     }
 
-    /// The elements of `indices` as one buffer, their layout and number; None if one is unreachable.
-    #[pyo3(signature = (indices, validated = false, writable = true))]
+    /// The elements of `indices` as one buffer, their layout and number; None if one is unreachable, or if `fits` says no to
+    /// the layout.
+    #[pyo3(signature = (indices, validated = false, writable = true, fits = None))]
     fn batch(
         &self,
         py: Python<'_>,
         indices: Indices,
         validated: bool,
         writable: bool,
+        fits: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<(View, String, usize)>> {
+        if !self.may_fit(py, &indices.0, |number| self.fits(fits, number))? {
+            return Ok(None);
+        }
         let batch = py
             .detach(|| self.items.batch(&indices.0, validated, writable))
             .map_err(raise)?;
@@ -192,19 +226,26 @@ impl Items {
         plain: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let indices = Indices::part(order, start, end)?;
+        let ragged = || {
+            let why = "elements that make no array side by side: read them one by one";
+            raise(Error::new(Code::Ragged, why))
+        };
+        let form = |number| {
+            let form = self
+                .stacked
+                .of(&[number], |number| plain.call1((self.layout(number),)));
+            form.map(|form| form.and_then(|mut forms| forms.pop()))
+        };
+        if !self.may_fit(py, &indices.0, |number| Ok(form(number)?.is_some()))? {
+            return Err(ragged());
+        }
         let batch = py
             .detach(|| self.items.batch(&indices.0, true, writable))
             .map_err(raise)?;
         let Some(batch) = batch else {
             return Ok(None);
         };
-        let form = self
-            .stacked
-            .of(&[batch.number], |_| plain.call1((&*batch.layout,)))?;
-        let Some(form) = form.and_then(|mut forms| forms.pop()) else {
-            let why = "elements that make no array side by side: read them one by one";
-            return Err(raise(Error::new(Code::Ragged, why)));
-        };
+        let form = form(batch.number)?.ok_or_else(ragged)?;
         let bytes = 0..batch.bytes.len();
         let view = Bound::new(py, View::of(batch.bytes, writable))?;
         array(&view, bytes, &form, Some(batch.count))
@@ -223,7 +264,7 @@ impl Items {
         let Some(layouts) = py.detach(|| self.items.layouts(&indices)) else {
             return Ok(None);
         };
-        let ask = |number| plain.call1((self.items.layout(number).as_deref().unwrap_or_default(),));
+        let ask = |number| plain.call1((self.layout(number),));
         let Some(forms) = self.forms.of(&layouts, ask)? else {
             return Ok(None);
         };
@@ -257,14 +298,19 @@ impl Items {
         py.detach(|| self.items.expect(order.0, reading));
     }
 
-    /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one.
-    #[pyo3(signature = (indices, validated = false))]
+    /// Where the elements of `indices` lie (see `Job.gather`) and the layout of each; None if it is not known of one, or if
+    /// `fits` says no to the layout.
+    #[pyo3(signature = (indices, validated = false, fits = None))]
     fn spans(
         &self,
         py: Python<'_>,
         indices: Vec<usize>,
         validated: bool,
+        fits: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<(Vec<Span>, String)>> {
+        if !self.may_fit(py, &indices, |number| self.fits(fits, number))? {
+            return Ok(None);
+        }
         let placed = py
             .detach(|| self.items.spans(&indices, validated))
             .map_err(raise)?;

@@ -224,6 +224,21 @@ def test_batches_of_foreign_byte_order_are_as_stacked(images: list[str]) -> None
         assert np.array_equal(batch, [[0, 1, 2]] * 4)
 
 
+def named(path: str) -> dict[str, Any]:
+    return {"size": len(open(path, "rb").read()), "pixels": np.zeros(3)}
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("read", [by_item, by_batch, lambda dataset: list(dataset.batches(size=4))])
+def test_what_makes_no_array_is_counted_once(images: list[str], read: Callable[[Any], Any]) -> None:
+    for _ in by_item(prebake.wrap(images, [named])):
+        pass
+    dataset = prebake.wrap(images, [named])
+    for epoch in 1, 2:
+        read(dataset)
+        assert dataset.stats()["reused"] == epoch * len(images)
+
+
 @pytest.mark.usefixtures("connected")
 def test_leases_follow_the_time_that_others_wait(images: list[str]) -> None:
     import time

@@ -192,6 +192,14 @@ def test_who_puts_batches_together_itself_is_given_elements(connected: None, roo
         assert same(batches(named_data), batches(plain(named, files(root))))
 
 
+def test_what_makes_no_tensor_is_counted_once(connected: None, root: Path) -> None:
+    batches(prebake.wrap(files(root), [named]))
+    data = prebake.wrap(files(root), [named])
+    for epoch in 1, 2:
+        batches(data)
+        assert data.stats()["reused"] == epoch * COUNT
+
+
 def scaled(batch: Any, *, collate_fn_map: Any = None) -> Any:
     return torch.stack([torch.as_tensor(each) for each in batch]).float() / 255
 
