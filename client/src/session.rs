@@ -81,7 +81,7 @@ impl Session {
             clock,
             staging: Staging::default(),
             blocks: Blocks::new(block_bytes, SharedMemory::doorbell(doorbell)?),
-            stream: Stream::default(),
+            stream: Stream::new(block_bytes),
             sockets: OfProcess::new(Sockets {
                 data: Mutex::new(data),
                 channel,

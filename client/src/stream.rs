@@ -18,11 +18,11 @@ const CHUNK_BYTES: usize = 16 << 10;
 const RING_BYTES_MAX: usize = 1 << 30;
 
 /// The stream of one session. Taken after items and before blocks.
-#[derive(Default)]
 pub(crate) struct Stream(Mutex<State>);
 
 #[derive(Default)]
 struct State {
+    block_bytes: usize,
     ring: Option<Ring>,
     /// Not declared yet, in order, and their bytes.
     coming: VecDeque<Location>,
@@ -68,6 +68,13 @@ enum Found {
 }
 
 impl Stream {
+    pub(crate) fn new(block_bytes: usize) -> Stream {
+        Stream(Mutex::new(State {
+            block_bytes,
+            ..State::default()
+        }))
+    }
+
     /// How many bytes more can be declared to advantage.
     pub(crate) fn room(&self) -> usize {
         let state = self.0.lock();
@@ -319,10 +326,11 @@ impl State {
             let Range { start, end } = location.bytes;
             let whole = start / CHUNK_BYTES * CHUNK_BYTES;
             let mut most = whole + (slot_bytes - at);
-            // Blocks are of whole slots: no part of a long run lies in two of them, and is two reads.
-            let is_long = end - whole > slot_bytes;
-            if is_long {
-                most = most.min((start / slot_bytes + 1) * slot_bytes);
+            // No load of a long run lies in two blocks: that would be two reads.
+            let block_end = (start / self.block_bytes + 1) * self.block_bytes;
+            let is_cut = end - whole > slot_bytes && block_end <= most;
+            if is_cut {
+                most = block_end;
             }
             let part = Location {
                 segment: location.segment,
@@ -345,7 +353,7 @@ impl State {
                 load: self.next,
                 at: place,
             });
-            if is_long && most.is_multiple_of(slot_bytes) {
+            if is_cut {
                 break;
             }
         }
@@ -372,11 +380,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_is_cut_where_blocks_may_end_and_short_ones_fill_their_load() {
+    fn a_long_run_is_cut_where_blocks_end_and_short_ones_fill_their_load() {
         const SLOT: usize = 4 * CHUNK_BYTES;
+        const BLOCK: usize = 2 * SLOT;
         // Of each load the pieces' beginnings and ends.
         let packed = |runs: &[(usize, usize)]| {
-            let mut state = State::default();
+            let mut state = Stream::new(BLOCK).0.into_inner();
             runs.iter()
                 .for_each(|(start, end)| state.come(location(*start..*end)));
             let mut loads = Vec::new();
@@ -387,10 +396,11 @@ mod tests {
             }
             loads
         };
-        let cut = [SLOT - 10, SLOT, 2 * SLOT, 3 * SLOT, 3 * SLOT + 5];
+        let begin = SLOT / 2;
+        let cut = [begin, begin + SLOT, BLOCK, BLOCK + SLOT, 2 * BLOCK, 2 * BLOCK + 5];
         let cut: Vec<_> = cut.windows(2).map(|ends| vec![(ends[0], ends[1])]).collect();
-        assert_eq!(packed(&[(SLOT - 10, 3 * SLOT + 5)]), cut);
-        let short = [(SLOT - 10, SLOT + 10), (7 * SLOT, 7 * SLOT + 20)];
+        assert_eq!(packed(&[(begin, 2 * BLOCK + 5)]), cut);
+        let short = [(BLOCK - 10, BLOCK + 10), (7 * SLOT, 7 * SLOT + 20)];
         assert_eq!(packed(&short), [short]);
     }
 

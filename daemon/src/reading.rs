@@ -56,7 +56,7 @@ impl Cache {
         let segment = self.segment(domain, piece.segment)?;
         let read = segment.read(&piece.range, into, &self.ram);
         self.note_read(segment.id, read.as_ref().copied());
-        if self.ram.is_offered(read.as_ref().copied().unwrap_or(0)) {
+        if !self.ram.has_room() && self.ram.is_offered(read.as_ref().copied().unwrap_or(0)) {
             let (cache, index) = (Arc::clone(self), (piece.range.start / BLOCK_BYTES) as u32);
             task::detached(move || cache.bring(&segment, index));
         }
@@ -70,6 +70,7 @@ impl Cache {
             Ok((_, From::Ssd)) => self.note_read(segment.id, Ok(BLOCK_BYTES)),
             // Others were quicker to take what room there was.
             Err(error) if error.kind() == Kind::Exhausted => {}
+            Err(_) if segment.is_gone() => {}
             Err(error) => self.note_read(segment.id, Err(&error)),
         }
     }

@@ -28,7 +28,10 @@ class AtOnce(NamedTuple):
     def sent(self, indices: Sequence[int], made_by: tuple[str, str]) -> Sent | None:
         """The same for another process of the user, by where they lie."""
         found = _unless_refused(lambda: self.items.spans(indices, fits=values.has_tensors))
-        return None if found is None else Sent(made_by, indices, self.connection.job.boot_id, *found)
+        # Another thread may have made them anew, of another layout.
+        if found is None or not values.has_tensors(found[1]):
+            return None
+        return Sent(made_by, indices, self.connection.job.boot_id, *found)
 
     def values(self, indices: Sequence[int], validated: bool = False) -> list[Any] | None:
         """One by one. Inputs are looked at now, unless they were."""

@@ -103,13 +103,8 @@ impl Items {
         indices: &[usize],
         fits: impl Fn(usize) -> PyResult<bool>,
     ) -> PyResult<bool> {
-        let layouts = |indices: &[usize]| py.detach(|| self.items.layouts(indices));
-        let first = indices
-            .get(..1)
-            .and_then(layouts)
-            .and_then(|mut first| first.pop());
-        match first {
-            Some(number) if !fits(number)? => Ok(layouts(indices).is_none()),
+        match py.detach(|| self.items.layouts(indices)).as_deref() {
+            Some([first, others @ ..]) => Ok(others.iter().all(|number| number == first) && fits(*first)?),
             _ => Ok(true),
         }
     }

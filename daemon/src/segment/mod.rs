@@ -278,6 +278,10 @@ impl Segment {
         drop(buffer);
         let block = writer.seal()?;
         ram.insert(id, Arc::clone(&block));
+        // Whoever removed it meanwhile has told RAM to forget it, perhaps too early.
+        if self.is_gone() {
+            ram.forget(self.id, self.blocks());
+        }
         Ok((block, From::Ssd))
     }
 
