@@ -6,7 +6,10 @@ mod common;
 use arrow_array::{Array, FixedSizeListArray, LargeBinaryArray, UInt8Array, cast::AsArray};
 use arrow_ipc::reader::FileReader;
 use common::{append, element, fingerprint, read, tiers};
-use prebake_daemon::{memory::BLOCK_BYTES, segment::From};
+use prebake_daemon::{
+    memory::BLOCK_BYTES,
+    segment::{BlockId, From},
+};
 use std::{fs, path::PathBuf};
 
 const RAM: u64 = 96 << 20;
@@ -92,6 +95,28 @@ fn blocks_come_back_from_disk_when_ram_is_too_small_and_the_budgets_hold() {
         assert_eq!(read(&t, at), element(seed as u64, 1 << 20));
         assert!(t.ram.budget().used() <= 10 * BLOCK_BYTES);
     }
+}
+
+#[test]
+fn a_block_that_is_read_as_its_segment_is_removed_does_not_stay_in_ram() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, SSD);
+    let mut open = t.ssd.create(0, "aa").unwrap();
+    for seed in 0..2 {
+        append(&mut open, &t.ram, seed, BLOCK_BYTES as usize, 1);
+    }
+    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    t.ram.forget(segment.id, segment.blocks());
+    let id = |index| BlockId {
+        segment: segment.id,
+        index,
+    };
+    // Its file is open from now on, as it is for a read that has begun.
+    segment.block(0, &t.ram).unwrap();
+    assert!(t.ram.holds(id(0)));
+    segment.unlink().unwrap();
+    assert_eq!(segment.block(1, &t.ram).unwrap().1, From::Ssd);
+    assert!(!t.ram.holds(id(1)));
 }
 
 #[test]
