@@ -36,6 +36,8 @@ QUIET_SECONDS = 0.5
 #: Images that another job made before, so that its probe is known.
 BEFORE = 2
 COLD_JOBS = 4
+#: Ten pairs do not say of a row near its bar on which side it lies: so many times as many.
+MORE_PAIRS = 3
 #: So many passes over small sets take a tenth of a second.
 PASSES_STEADY = {"seeds": 1, "text": 6, "audio": 40, "train": 2}
 
@@ -77,6 +79,9 @@ class PeerRows:
 
     def _told(self, name: str) -> None:
         print(f"{time.strftime('%T')} {name}", file=sys.stderr, flush=True)
+
+    def _pairs(self, row: Row) -> int:
+        return int(self.task["pairs"]) * (1 if row.bar is None else MORE_PAIRS)
 
     def _python(self, environment: str) -> str:
         if environment == OWN:
@@ -121,8 +126,9 @@ class PeerRows:
         for path in self.task["photographs"][:BEFORE]:
             shutil.copy(path, before)
         time.sleep(SETTLE_SECONDS)
-        for number in range(self.task["pairs"]):
-            self._told(f"cold {number + 1}/{self.task['pairs']}")
+        pairs = self._pairs(row)
+        for number in range(pairs):
+            self._told(f"cold {number + 1}/{pairs}")
             with tempfile.TemporaryDirectory(dir=self.folder) as made, PrivateDaemon(Path(made)) as daemon:
                 self._filled_from(self._ours(daemon), before)
                 ours, row.versions = self._read_cold(self._ours(daemon), number)
@@ -193,7 +199,7 @@ class PeerRows:
             later = Row(
                 f"steady{row.id.removeprefix('warm')}", f"{row.of}, from its second pass on", "higher"
             )
-            for _ in range(self.task["pairs"]):
+            for _ in range(self._pairs(row)):
                 self._new(row, later, ours, theirs, rival.work, jobs)
             rows += [row, later]
         return rows
@@ -223,7 +229,7 @@ class PeerRows:
         inputs, passes = self.inputs[work], PASSES_STEADY[work]
         with Jobs(ours, work, inputs, jobs) as first, Jobs(theirs, work, inputs, jobs) as second:
             row.versions = {**first.versions, **second.versions}
-            for number in range(-1, self.task["pairs"]):
+            for number in range(-1, self._pairs(row)):
                 pair = []
                 for side in (first, second):
                     # Its first pass is of what was made ahead while the other side read.
