@@ -129,6 +129,24 @@ impl Items {
         inner.tell(state, true);
         Ok(search.done)
     }
+
+    /// Those of some items that are there, of inputs as they are now. Nothing is leased, and nothing waited for.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `forked`.
+    pub fn locate(&self, items: &[usize]) -> Result<Vec<usize>> {
+        let inner = &*self.0;
+        inner.session.check()?;
+        inner.check_numbers(items)?;
+        if !inner.bypass.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut search = Search::of(items);
+        search.begin(&mut inner.state.lock(), inner);
+        inner.locate(&mut search)?;
+        let missing: HashSet<usize> = self.missing(items).into_iter().collect();
+        Ok(items.iter().copied().filter(|i| !missing.contains(i)).collect())
+    }
 }
 
 impl Inner {
@@ -188,20 +206,20 @@ impl Inner {
     /// Locates some of these items, those that are there, without asking for leases.
     pub(crate) fn locate_all(&self, items: &[usize]) -> Result<()> {
         let items = &items[..items.len().min(WARM_WINDOW)];
-        let fit = self.state.lock().fitting(items, &mut { PACKET_BYTES_MAX });
-        let mut search = Search {
-            wanted: items[..fit].to_vec(),
-            ahead: Vec::new(),
-            later: None,
-            window: 0,
-            first: false,
-            leases_max: 1,
-            done: Acquired::default(),
-            stale: Vec::new(),
-            lost: HashMap::new(),
-        };
-        let question = self.question(&search, &mut self.state.lock(), false);
-        let Some(question) = question.filter(|question| question.warm) else {
+        if self.state.lock().warm {
+            self.locate(&mut Search::of(items))?;
+        }
+        Ok(())
+    }
+
+    fn locate(&self, search: &mut Search<'_>) -> Result<()> {
+        let fit = self
+            .state
+            .lock()
+            .fitting(&search.wanted, &mut { PACKET_BYTES_MAX });
+        search.wanted.truncate(fit);
+        let question = self.question(search, &mut self.state.lock(), false);
+        let Some(question) = question else {
             return Ok(());
         };
         if let Some(located) = self.session.acquire_at_once(&question.request, true)? {
@@ -309,6 +327,21 @@ impl Inner {
 }
 
 impl Search<'_> {
+    /// A search that only locates.
+    fn of(items: &[usize]) -> Self {
+        Self {
+            wanted: items.to_vec(),
+            ahead: Vec::new(),
+            later: None,
+            window: 0,
+            first: false,
+            leases_max: 1,
+            done: Acquired::default(),
+            stale: Vec::new(),
+            lost: HashMap::new(),
+        }
+    }
+
     /// Takes the fingerprints of what is wanted.
     fn begin(&mut self, state: &mut State, inner: &Inner) {
         let answers = state.refresh_unsettled(&self.wanted, &inner.session);

@@ -6,7 +6,7 @@ use crate::items::Items;
 use crate::paths::Paths;
 use crate::session::Session;
 use prebake_fingerprint::Digest;
-use prebake_proto::v1::{Graph, source};
+use prebake_proto::v1::{self, Graph, source, world_request::Found, world_response::Standing as Answer};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
@@ -22,6 +22,42 @@ fn ignores_paths(graph: &Graph) -> bool {
             _ => None,
         })
         .any(|ignored| ignored)
+}
+
+/// Where a job's world stands in a collection: see [`Collection::stand`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Elements may be served and stored. With `first`, because there were none: others are compared with this world, which
+    /// is to be described.
+    Proven {
+        /// Whether a description is wanted.
+        first: bool,
+    },
+    /// Neither, before some were computed again and compared.
+    Unproven {
+        /// Of the world that the elements were made in; empty if it is not known.
+        description: Vec<u8>,
+        /// Whether other live jobs use the collection, so that there may be elements soon.
+        others: bool,
+        /// Mean CPU time of an element; 0 if it is not known.
+        cost_ns: u64,
+    },
+    /// Elements are others in this world: those of this variant.
+    Variant {
+        /// Its key.
+        key: Vec<u8>,
+        /// What differs, in words.
+        why: String,
+    },
+}
+
+/// What was found in a world by computing elements again.
+#[derive(Debug, Clone)]
+pub enum Compared {
+    /// They are the same.
+    Same,
+    /// They are others, as in all worlds of this variant, and why, in words.
+    Variant(Digest, String),
 }
 
 /// What a graph's output is called in the daemon: the place of its entries.
@@ -124,6 +160,46 @@ impl Collection {
     pub fn named(&self, root: &Path, named: Vec<(Digest, String)>, unread: bool) -> Result<Items> {
         let inputs = Inputs::records(resolve(root)?, Own::Named(named), self.path_ignored, unread);
         Ok(self.items(inputs))
+    }
+
+    /// Where a world (a digest of what surrounds the job's code) stands, after what was `found` in it. A job that `begins`
+    /// is about to add elements: where there are none, its world is the first one. A `description` is kept of that.
+    ///
+    /// # Errors
+    /// `daemon-lost`, `invalid` for a description that is too long, `forked`.
+    pub fn stand(
+        &self,
+        world: Digest,
+        found: Option<Compared>,
+        description: &[u8],
+        begins: bool,
+    ) -> Result<Standing> {
+        let found = found.map(|found| match found {
+            Compared::Same => Found::Agrees(true),
+            Compared::Variant(key, why) => Found::Differs(v1::Variant {
+                key: key.0.to_vec().into(),
+                why,
+            }),
+        });
+        let standing = self.session.world(v1::WorldRequest {
+            collection: self.id,
+            world: world.0.to_vec().into(),
+            found,
+            description: description.to_vec().into(),
+            begins,
+        })?;
+        Ok(match standing {
+            Answer::Proven(proven) => Standing::Proven { first: proven.first },
+            Answer::Unproven(unproven) => Standing::Unproven {
+                description: unproven.description.to_vec(),
+                others: unproven.others,
+                cost_ns: unproven.cost_ns,
+            },
+            Answer::Variant(variant) => Standing::Variant {
+                key: variant.key.to_vec(),
+                why: variant.why,
+            },
+        })
     }
 
     fn items(&self, inputs: Inputs) -> Items {

@@ -267,6 +267,17 @@ impl Items {
         indices.iter().copied().filter(unknown).collect()
     }
 
+    /// Those of the items that other jobs were computing when they were asked for last.
+    #[must_use]
+    pub fn held(&self, indices: &[usize]) -> Vec<usize> {
+        let state = self.0.state.lock();
+        indices
+            .iter()
+            .copied()
+            .filter(|i| state.held.contains(i))
+            .collect()
+    }
+
     /// What was counted in this process.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -67,7 +67,7 @@ mod walk;
 pub use acquire::Acquired;
 pub use beside::before_fork;
 pub use clock::{Clock, SystemClock};
-pub use collection::Collection;
+pub use collection::{Collection, Compared, Standing};
 pub use control::Control;
 pub use elements::{Elements, Place};
 pub use error::{Code, Error, Result};

@@ -26,7 +26,7 @@ use std::time::Duration;
 use tonic::transport::Channel as Transport;
 
 /// Of the packets on the data socket.
-const PROTOCOL_VERSION: u32 = 3;
+const PROTOCOL_VERSION: u32 = 4;
 
 /// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
 pub(crate) const ITEMS_MAX: usize = 4096;
@@ -173,6 +173,16 @@ impl Session {
         match self.exchange(data_request::Kind::Plan(graph.encode_to_vec().into()))? {
             data_response::Kind::Planned(planned) => Ok(planned),
             _ => Err(Error::protocol("not an answer to Plan")),
+        }
+    }
+
+    /// Where this job's world stands in a collection.
+    pub(crate) fn world(&self, ask: v1::WorldRequest) -> Result<v1::world_response::Standing> {
+        match self.exchange(data_request::Kind::World(ask))? {
+            data_response::Kind::World(v1::WorldResponse {
+                standing: Some(standing),
+            }) => Ok(standing),
+            _ => Err(Error::protocol("not an answer to World")),
         }
     }
 

@@ -10,7 +10,7 @@ pub const FILL_FAILED: &str = "M18";
 pub const QUARANTINED: &str = "R38";
 
 /// Codes of misses.
-const MISSES: [(&str, &str); 10] = [
+const MISSES: [(&str, &str); 11] = [
     ("M10", "never seen"),
     ("M11", "code changed"),
     ("M12", "argument changed"),
@@ -21,6 +21,7 @@ const MISSES: [(&str, &str); 10] = [
     ("M17", "evicted"),
     (FILL_FAILED, "fill failed"),
     ("M19", "entry corrupt"),
+    ("M20", "something outside the identity changes the result"),
 ];
 
 /// Codes of refusals.
@@ -31,7 +32,7 @@ const REFUSALS: [(&str, &str); 23] = [
     ("R23", "undeclared file"),
     ("R24", "environment not told"),
     ("R25", "carries state across items"),
-    ("R26", "not cached"),
+    ("R26", "has side effects"),
     ("R27", "not cached"),
     ("R28", "not cached"),
     ("R29", "not cached"),

@@ -9,6 +9,7 @@ use crate::{
     session::SessionId,
     tag::{Tag, Tagger},
     tier::ssd::{SsdTier, Why},
+    worlds::Worlds,
 };
 pub use crate::{
     reason::{Missed, Reason},
@@ -79,6 +80,8 @@ pub struct Collection {
     pub nearest: Nearest,
     /// Whether what explains it is in the index.
     pub noted: AtomicBool,
+    /// In which worlds its entries were made, or found to be the same.
+    pub worlds: Worlds,
     pub(crate) tagger: Tagger,
     pub(crate) state: Mutex<State>,
     /// Held while segments found at start are read, so that each is read once. Taken before `state`.
@@ -98,6 +101,7 @@ impl Collection {
             origin,
             nearest,
             noted: AtomicBool::new(false),
+            worlds: Worlds::default(),
             tagger: Tagger::new(),
             state: Mutex::default(),
             loading: Mutex::default(),

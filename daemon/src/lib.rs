@@ -59,6 +59,7 @@ mod tag;
 pub mod task;
 pub mod tier;
 pub mod vfs;
+pub mod worlds;
 
 pub use config::Config;
 pub use error::{Error, Result};

@@ -31,9 +31,7 @@ pub fn keep(cache: &Cache, collection: &Collection) {
         key(&collection.domain, collection.graph.digest()),
         notes.encode_to_vec(),
     );
-    let room = cache
-        .index_space
-        .claim(record.1.len() / RECORD_BYTES + 1, &cache.ssd);
+    let room = cache.index_space.claim(records(&record.1), &cache.ssd);
     if let Err(error) = room.and_then(|()| cache.index.put(Space::Notes, &[record])) {
         cache.metrics.errors.with_label_values(&[error.code()]).inc();
     }
@@ -55,20 +53,26 @@ pub fn recall(cache: &Cache, domain: &Domain, graph: &mut Graph) -> Origin {
     }
 }
 
-/// Forgets the notes of collections of which nothing is left.
-pub fn forget_unused(cache: &Cache) {
+/// Forgets what is kept of collections of which nothing is left.
+pub fn forget_unused(cache: &Cache, space: Space) {
     let all = cache.catalog.all();
     let used: std::collections::HashSet<_> = all
         .iter()
         .map(|collection| key(&collection.domain, collection.graph.digest()))
         .collect();
-    for (key, _) in cache.index.scan(Space::Notes).unwrap_or_default() {
+    for (key, _) in cache.index.scan(space).unwrap_or_default() {
         if !used.contains(&key) {
-            let _ = cache.index.remove(Space::Notes, &key);
+            let _ = cache.index.remove(space, &key);
         }
     }
 }
 
-fn key(domain: &Domain, digest: Digest) -> Vec<u8> {
+/// Records that a value is claimed as.
+pub fn records(value: &[u8]) -> usize {
+    value.len() / RECORD_BYTES + 1
+}
+
+/// The key of what is kept of a collection.
+pub fn key(domain: &Domain, digest: Digest) -> Vec<u8> {
     [&digest.0[..], domain.0.as_bytes()].concat()
 }

@@ -106,7 +106,8 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
         cache.judge(&collection);
     }
     forget_missing(cache, &*cache.index, known.into_keys());
-    notes::forget_unused(cache);
+    notes::forget_unused(cache, Space::Notes);
+    notes::forget_unused(cache, Space::Worlds);
     cache.ssd.shrink(cache.ssd.budget().bytes_max(), Why::Budget);
     Ok(report)
 }

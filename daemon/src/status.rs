@@ -170,6 +170,7 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         .filter_map(|s| s.compression)
         .map(|c| c.sample.get())
         .collect();
+    let worlds = collection.worlds.summary();
     v1::CollectionStatus {
         subgraph_digest: collection.graph.digest().to_string(),
         pipeline: collection.graph.pipeline(),
@@ -191,6 +192,9 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         lz4_bytes: lz4().map(|s| s.value_len).sum(),
         lz4_bytes_on_disk: lz4().filter_map(Summary::lz4_len).sum(),
         lz4_sample_ratio: samples.iter().sum::<f64>() / samples.len().max(1) as f64,
+        worlds_proven: worlds.proven,
+        worlds_variant: worlds.variant,
+        variant: worlds.last_variant,
     }
 }
 

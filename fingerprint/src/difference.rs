@@ -49,7 +49,7 @@ pub enum Kind {
 
 impl Kind {
     /// The stable code of a miss that this difference makes: M11 code, M12 argument, M13 global, M14 version, M15 input,
-    /// M16 environment.
+    /// M16 environment, M20 something outside the identity.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -57,6 +57,7 @@ impl Kind {
             Self::Version | Self::Leaf(LeafKind::Version, _) => "M14",
             Self::Source => "M15",
             Self::Leaf(LeafKind::Environment, _) => "M16",
+            Self::Leaf(LeafKind::World, _) => "M20",
             Self::Parameter(_)
             | Self::Seed
             | Self::Leaf(LeafKind::Argument | LeafKind::Closure | LeafKind::Default, _) => "M12",
@@ -132,5 +133,6 @@ fn leaf(f: &mut fmt::Formatter<'_>, kind: LeafKind, name: &str, difference: &Dif
         }
         LeafKind::Global | LeafKind::Environment => write!(f, "{} {name} {before} -> {after}", kind.text()),
         LeafKind::Version => write!(f, "package {name} {before} -> {after}"),
+        LeafKind::World => write!(f, "something outside the identity changes {operator}: {after}"),
     }
 }

@@ -44,11 +44,13 @@ pub enum LeafKind {
     Version,
     /// An environment variable that is read.
     Environment,
+    /// Something outside the identity that changes what the operator yields.
+    World,
 }
 
 impl LeafKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Code,
         Self::Argument,
         Self::Closure,
@@ -56,6 +58,7 @@ impl LeafKind {
         Self::Global,
         Self::Version,
         Self::Environment,
+        Self::World,
     ];
 
     /// As messages spell it.
@@ -69,6 +72,7 @@ impl LeafKind {
             Self::Global => "global",
             Self::Version => "version",
             Self::Environment => "environment",
+            Self::World => "world",
         }
     }
 }
@@ -93,7 +97,7 @@ impl Leaf {
             LeafKind::Environment => reached.strip_prefix("[env] ").unwrap_or(reached),
             LeafKind::Closure | LeafKind::Default => reached.rsplit('.').next().unwrap_or(reached),
             _ if matches!(own, "itself" | "__call__") => "",
-            LeafKind::Code | LeafKind::Argument | LeafKind::Global => own,
+            LeafKind::Code | LeafKind::Argument | LeafKind::Global | LeafKind::World => own,
         }
     }
 

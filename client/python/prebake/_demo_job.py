@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import resource
 import sys
@@ -76,8 +77,8 @@ def epoch(dataset: prebake.Dataset, order: list[int], record: Record, edit: bool
 
 
 def main() -> None:
-    """Reads its task (JSON) from the command line."""
-    task = json.loads(sys.argv[1])
+    """Reads its task (JSON) from a variable."""
+    task = json.loads(os.environ["PREBAKE_DEMO_TASK"])
     files = images(task["folder"], task["images"])
     shuffles = random.Random(task["order_seed"])
     record = Record(len(files))

@@ -139,12 +139,13 @@ class Stage:
 
 def _spawn(task: Task, environment: dict[str, str]) -> Job:
     process = subprocess.Popen(
-        [sys.executable, "-m", "prebake._demo_job", json.dumps(vars(task))],
+        [sys.executable, "-m", "prebake._demo_job"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **ONE_THREAD, **environment},
+        # Jobs of one world: other arguments would have each compare a few images before it is served any.
+        env={**os.environ, **ONE_THREAD, **environment, "PREBAKE_DEMO_TASK": json.dumps(vars(task))},
     )
     job = Job(task, process)
     threading.Thread(target=lambda: job.said.extend(process.stderr or ()), daemon=True).start()

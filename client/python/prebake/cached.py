@@ -17,9 +17,11 @@ from prebake.bytecode import converses
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
+from prebake.leases.trial import Trial
+from prebake.purity import aliases
 from prebake.reads import hidden, served
 from prebake.stream import Called, shared
-from prebake.watched import SETTLED_NS, Watched, refuse_unheard
+from prebake.watched import SETTLED_NS, Made, Watched, refuse_unheard
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,7 +51,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     if unknown:
         raise Refused(
             Code.DATASET,
-            f"{function.__qualname__} has no parameter {unknown[0]!r}; use a Path for a fixed file",
+            f"{_shown(function)} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
     if inspect.isgeneratorfunction(function):
@@ -74,7 +76,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             return value
         except Tripped as tripped:
             tripwire.restore(tripped.before)
-            name = function.__qualname__
+            name = _shown(function)
             not_cached(Refused(Code.RANDOM, f"{name} draws from {tripped.generator}: it is called each time"))
             return function(*args, **kwargs)
 
@@ -87,7 +89,7 @@ def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signa
     while isinstance(plain, functools.partial):
         plain = plain.func
     if converses(plain.__code__):
-        why = f"{plain.__qualname__} takes what is sent to it, or returns a value: it is called each time"
+        why = f"{_shown(plain)} takes what is sent to it, or returns a value: it is called each time"
         not_cached(Refused(Code.OPAQUE, why))
         return function
 
@@ -103,6 +105,13 @@ def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signa
         return function(*args, **kwargs) if elements is None else elements
 
     return call
+
+
+def _shown(function: Any) -> str:
+    """What a person calls it: an object or a partial by its class or its function."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 def _bound(signature: inspect.Signature, args: Any, kwargs: Any) -> inspect.BoundArguments | None:
@@ -125,7 +134,7 @@ def _called(function: Any, inputs: list[str | Path], bound: inspect.BoundArgumen
 
 def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Watched | None:
     """The one item that a call is; None if it cannot be identified."""
-    name, since, begun = function.__qualname__, time.time_ns() - SETTLED_NS, time.monotonic()
+    name, since, begun = _shown(function), time.time_ns() - SETTLED_NS, time.monotonic()
     try:
         known = identify(function, graph.called(function))
         arguments = identify(dict(bound.arguments), f"{name} arguments").digest
@@ -161,11 +170,16 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
     #: Of the arguments, before it ran: none if they were others already. And which of them it returned.
     held: dict[str, bytes] | None = None
     returned: set[str] = set()
+    #: Its name, if what it returned lies in memory of an argument: written to, that changes too.
+    aliased: list[str] = []
 
     def compute(_: int) -> Any:
         nonlocal held
         held = digests() if given() == arguments else {}
         value = function(*bound.args, **bound.kwargs)
+        aliased.clear()
+        if aliases.is_view(value, bound.arguments):
+            aliased.append(name)
         returned.clear()
         returned.update(each for each, argument in bound.arguments.items() if argument is value)
         return value
@@ -173,6 +187,10 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
     def unchanged(closely: bool) -> bool:
         if not closely:
             return True
+        if aliased:
+            why = f"{name} returns a view of an argument, which changes with it; return a copy"
+            not_cached(Refused(Code.MUTATES, why))
+            return False
         now = digests()
         # One that is changed and returned is the value: `batch["x"] = ...; return batch`.
         if held is None:
@@ -186,6 +204,15 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
             return False
         return identify(function, graph.called(function)) == known
 
+    #: Not of what its user vouches for.
+    trial = None if marks.is_pure(function) else Trial(function, known, paths)
+
+    def tried(made: Made) -> None:
+        if trial is None:
+            return
+        seconds = (made.cpu_ns + made.io_ns) / 1e9
+        trial.begin((bound.args, bound.kwargs), made.value, seconds, dict(made.record.stats))
+
     return Watched(
         open_items,
         compute,
@@ -195,6 +222,8 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         unchanged=unchanged,
         extensible=False,
         tolerance=lambda: marks.tolerance(function),
+        trial=trial,
+        tried=tried,
     )
 
 

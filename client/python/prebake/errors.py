@@ -23,6 +23,8 @@ class Code(enum.StrEnum):
     ENVIRONMENT = "R24"
     #: Keeps something from one item to the next.
     CARRIES_STATE = "R25"
+    #: Writes files, or changes something outside that a hit would not.
+    EFFECT = "R26"
     #: It cannot be told what item i is.
     DATASET = "R30"
     #: An object of which it cannot be told what it is.

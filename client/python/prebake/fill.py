@@ -17,6 +17,9 @@ from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.at_once import AtOnce
 from prebake.errors import Refused, not_cached, warn_once, where
+from prebake.identity import world
+from prebake.leases.proof import DEPTH_MAX, Planner, Proof, Split, Unsteady, made_here
+from prebake.leases.trial import Trial
 from prebake.withheld import Withheld
 
 #: Time to lease at once: long against the 2 ms of asking, looking and committing, short against what others
@@ -88,7 +91,8 @@ class Fill:
     any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
-    into it before. `verifier` computes some of the hits again, where that is asked for.
+    into it before. `verifier` computes hits again, where that is asked for or has to be proven; `trial` is
+    that of a function.
 
     Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was
     described when the items were opened and again then, and both are equal. Until then it is withheld.
@@ -105,6 +109,7 @@ class Fill:
         prepare: Callable[[Sequence[int]], None] = lambda indices: None,
         approve: Callable[[Any, int], bool] = lambda items, i: True,
         verifier: verify.Verifier | None = None,
+        trial: Trial | None = None,
     ) -> None:
         self._open_items = open_items
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
@@ -113,6 +118,14 @@ class Fill:
         self._approve = approve
         self._compute = compute
         self._verifier = verifier if verify.share() else None
+        #: How hits are computed again; without it the items are no values of the user's.
+        self._prover = verifier
+        self._trial = trial
+        #: What the items are of, as it was planned.
+        self._collection: Any = None
+        #: What has to be proven before anything is served or stored; and the world that it was opened in.
+        self._proof: Proof | None = None
+        self._world: world.World | None = None
         #: What was counted until it did not reproduce: nothing more is read or stored here.
         self._left: dict[str, int] | None = None
         self._unchanged = unchanged
@@ -140,7 +153,7 @@ class Fill:
 
     def reset(self) -> None:
         """Opens the collection anew at the next use."""
-        self._connection = self._items = self.ready = None
+        self._connection = self._items = self.ready = self._proof = None
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
@@ -161,7 +174,8 @@ class Fill:
         connection = self._connection
         if connection is None or connection.lost:
             return None
-        if self.ready is None and self._items is not None and self._verifier is None:
+        unproven = self._verifier is not None or self._proof is not None
+        if self.ready is None and self._items is not None and not unproven:
             self.ready = AtOnce(self._items, connection)
         return self.ready
 
@@ -179,15 +193,74 @@ class Fill:
 
     def _open(self, connection: _job.Connection) -> None:
         try:
-            self._items, self.ready = self._open_items(connection.job), None
+            self._items = self._opened_here(connection.job)
         except _job.native().Error as error:
             _job.failed(error)
         except Exception as error:
             # Looking at an odd object can raise anything; the job must not.
             not_cached(error)
 
+    def _opened_here(self, job: Any) -> Any:
+        """The items of this process's world; None if they cannot be told."""
+        planner = Planner(job)
+        self.ready = self._proof = None
+        items = self._open_items(planner)
+        self._world = None if self._prover is None else world.current()
+        if self._world is None:
+            return items if self._prover is None else None
+        while items is not None and planner.collection is not None:
+            self._collection = planner.collection
+            proof = Proof(planner.collection, self._world, job, self._trial)
+            stands = proof.stand()
+            if isinstance(stands, Refused):
+                not_cached(stands)
+                return None
+            if not isinstance(stands, Split):
+                self._proof = None if stands else proof
+                return items
+            if len(planner.variants) >= DEPTH_MAX:
+                return None
+            planner = Planner(job, [*planner.variants, stands])
+            items = self._open_items(planner)
+        return items
+
+    def _is_shared(self, wanted: Sequence[int], mine: dict[int, Any]) -> bool:
+        """Whether wanted items may be served, and what is made of them stored, in this world. If not, those
+        that may be are in `mine`, and the others are to be made here."""
+        for _ in range(DEPTH_MAX):
+            proof, items, prover = self._proof, self._opened(), self._prover
+            if proof is None or prover is None:
+                return True
+            if items is None:
+                return False
+            try:
+                found = proof.progress(items, wanted, prover, self._culprit, self._unchanged)
+            except _job.native().Error as error:
+                _job.failed(error)
+                return False
+            if found is True:
+                self._proof = None
+                return True
+            if isinstance(found, Unsteady):
+                prover.report(items, found.i, found.other.how, 0)
+                self._left = dict(items.stats())
+                self.reset()
+                mine.update({found.i: found.other.value} if found.i in wanted else {})
+                return False
+            if isinstance(found, Refused):
+                not_cached(found)
+                self._unstorable = True
+                return False
+            if not isinstance(found, Split):
+                mine.update(found or {})
+                return False
+            self.reset()
+            self.items()
+        return False
+
     def validate(self) -> None:
         """Looks at every known input again, so that edits made before now are seen."""
+        self.look_around()
         self.items()
         # Without a daemon too: mapped elements are read on, and must not outlive their inputs.
         items = self._items
@@ -198,6 +271,14 @@ class Fill:
         except _job.native().Error as error:
             _job.failed(error)
             self.reset()
+
+    def look_around(self) -> None:
+        """Opens the items anew if the world is another one than they were opened in."""
+        was = self._world
+        if was is not None:
+            now = world.current()
+            if now is not was and (now is None or now.digest != was.digest):
+                self.reset()
 
     def expect(self, order: Sequence[int], reading: bool) -> None:
         """Says in which order items will be read, as far as that is known, and whether it is known that none
@@ -219,6 +300,8 @@ class Fill:
 
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""
+        if self.items() is None or not self._is_shared([i], {}):
+            return
         items = self.items()
         acquired = items and self._guarded(items.acquire, [i], [], 1)
         if not acquired or i not in acquired[0]:
@@ -252,18 +335,27 @@ class Fill:
                     if other is not None:
                         # What else was served is in doubt as well.
                         return {**given, i: other.value}
-                found = self._read(i, validated) if i not in got else None
+                found = self._read(i, validated) if i not in got and self._proof is None else None
                 if found is not None and not self._decoded(i, found, got):
                     alone[i] = "a cached value cannot be read here"
             missing = [i for i in dict.fromkeys(indices) if i not in got and i not in alone]
             if not missing or attempt == READS_MAX or self.items() is None:
                 break
             got |= self.ensure(missing, ahead, alone)
+            if self._proof is not None:
+                break
         self._alone.update(alone)
         return got
 
     def compute(self, i: int) -> Any:
         """Item i, made here and not stored."""
+        if self._proof is not None:
+            # Others may have stored something since, by which this world is proven.
+            mine: dict[int, Any] = {}
+            if self._is_shared([i], mine):
+                mine = self.ensure([i], nothing_ahead)
+            if i in mine:
+                return mine[i]
         before = tripwire.state()
         try:
             value = self._compute(i)
@@ -274,6 +366,8 @@ class Fill:
         if why is not None:
             # Only now: of a file that is missing the user's own error tells better.
             warn_once("bypass", f"not cached: {why}")
+        if self._proof is not None:
+            self._proof.made(i, value)
         return value
 
     def array(self, indices: Sequence[int], writable: bool = True) -> Any:
@@ -281,7 +375,7 @@ class Fill:
         self.items()
         # Another thread may reset it meanwhile.
         items = self._items
-        if items is None or not indices:
+        if items is None or not indices or self._proof is not None:
             return None
         try:
             array = items.array(indices, 0, len(indices), writable, values.stacked_form)
@@ -343,6 +437,10 @@ class Fill:
         stored: list[int] = []
         missing = list(wanted)
         while missing:
+            items = self.items()
+            if items is None or not self._is_shared(missing, mine):
+                break
+            # Of a variant, if this world has one.
             items = self.items()
             if items is None:
                 break
@@ -450,6 +548,8 @@ class Fill:
             for each in made:
                 cost = each.cpu_ns, each.io_ns
                 self._guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=read_back)
+                if self._trial is not None:
+                    made_here(self._collection, items, each.i)
                 if read_back and self._verifier is not None:
                     self._verifier.made(each.i)
             self._changes = 0

@@ -20,6 +20,7 @@ from typing import Any
 from prebake import bytecode, lookup, packages, patches, scan
 from prebake.encoder import FIXED, Encoder, Handler
 from prebake.errors import Code
+from prebake.identity.frame_names import mentioned
 from prebake.marks import PURE, is_pure
 from prebake.watch import Watch
 
@@ -162,7 +163,10 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
 
 def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecode.References) -> None:
     namespace, builtins = function.__globals__, vars(sys.modules["builtins"])
-    for name in sorted(used.globals):
+    in_texts = mentioned(function) - used.globals
+    # Those are not compared before every batch.
+    encoder.watch.is_loose |= bool(in_texts)
+    for name in sorted(used.globals | in_texts):
         encoder.text("global", name)
         if name in namespace:
             start, known, outer = len(encoder.out), len(encoder.leaves), encoder.kind
@@ -338,6 +342,7 @@ def _partial(encoder: Encoder, value: functools.partial[Any]) -> None:
     encoder.member(".func", value.func)
     encoder.member(".args", value.args)
     encoder.member(".keywords", value.keywords)
+    _attributes(encoder, value)
 
 
 def _parts(tag: str, *names: str) -> Callable[[Encoder, Any], None]:

@@ -112,6 +112,7 @@ class Pipeline:
                 culprit=self._culprit,
                 approve=approve,
                 spent=lambda i: self._inputs.spent(i),
+                verifier=Verifier(lambda i: self._anew_to(i, cut), self._tolerance),
             )
         )
         self._inputs = Inputs(
@@ -300,6 +301,8 @@ class Pipeline:
     def renew(self, closely: bool = False) -> bool:
         """Leaves the collection if the steps are others than it was opened for; whether it did."""
         if not self._due and self._is_as_opened(closely):
+            # A setting that the job switched may stand otherwise: then the items are opened anew.
+            self.fill.look_around()
             return False
         self.restart()
         return True
@@ -489,6 +492,10 @@ class Pipeline:
     def _anew(self, i: int) -> Any:
         """Item i from nothing that is cached, of the middle cut neither."""
         return self._run(self.source.load(i), 0, self.cut)
+
+    def _anew_to(self, i: int, cut: int) -> Any:
+        """The same as far as a cut before."""
+        return self._run(self.source.load(i), 0, cut)
 
     def _tolerance(self) -> float | None:
         return tolerance(self._subgraph.roots(self.cut))

@@ -47,7 +47,7 @@ SECONDS_MAX = 120.0
 #: Of what is sent. A data set that holds more in memory is read faster than it is proven.
 PAYLOAD_BYTES_MAX = 1 << 29
 #: The second child's clock is ahead: by another second, minute, hour and day. What is made of the time shows.
-_CLOCK_SHIFT = 100_000
+CLOCK_SHIFT = 100_000
 #: Sent by others, or for want of memory: they say nothing of the steps.
 _SIGNALS_OF_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGABRT)
 
@@ -146,9 +146,9 @@ def _run(
     with ThreadPoolExecutor(1) as beside:
         try:
             if expected is None:
-                backwards = [_header(items[::-1], seconds, _CLOCK_SHIFT), objects]
+                backwards = [header(items[::-1], seconds, CLOCK_SHIFT), objects]
                 later = beside.submit(run_child, _command(), _environment(2), backwards, seconds, stop)
-            ended, traced = _spawn([_header(items, seconds), objects], seconds)
+            ended, traced = _spawn([header(items, seconds), objects], seconds)
         except BaseException:
             # The job is interrupted, and is not to wait.
             stop.set()
@@ -177,7 +177,7 @@ def _run(
     own = own_files(source, items)
     if traced.get("complete") and not own.keys() >= set(unseen(report, traced)) and left > 0:
         # Importing the job's packages may have done it: once more, without items.
-        ended, alone = _spawn([_header([], left), objects], left)
+        ended, alone = _spawn([header([], left), objects], left)
         cpu_seconds += ended.cpu_seconds
         at_load = set(paths(alone, "reads")) if ended.report is not None else at_load
     verdict = judged(report, expected, steps, in_place, vouched)
@@ -202,9 +202,41 @@ class _Bounded(io.BytesIO):
         return super().write(data)
 
 
-def _header(items: list[int], seconds: float, clock_shift: int = 0) -> bytes:
+def again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: float) -> Verdict:
+    """Runs one step on one item again, as another process sent them (`header`, and its `send`), and compares
+    it with digests of what that made of it: as an element, or of what it is made of. Raises nothing."""
+    try:
+        return _again(told, objects, expected, seconds)
+    except Exception as error:
+        return _unknown(f"the probe failed: {type(error).__name__}: {error}")._replace(lasting=False)
+
+
+def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: float) -> Verdict:
+    ended, traced = _spawn([told, objects], seconds)
+    if ended.report is None:
+        return _unheard("process", ended, ended.cpu_seconds, seconds, ended.cpu_seconds)
+    report: Report = json.loads(ended.report)
+    if "error" in report:
+        return _unknown(f"it cannot be sent to another process: {report['error']}", ended.cpu_seconds)
+    # Alone it may keep something for later calls: what counts is that they yield the same.
+    report["changed"] = [False]
+    at_load = set[str]()
+    if traced.get("complete") and unseen(report, traced):
+        empty = pickle.dumps({**pickle.loads(told), "items": []})
+        alone_ended, alone = _spawn([empty, objects], seconds)
+        at_load = set(paths(alone, "reads")) if alone_ended.report is not None else at_load
+    made = _digests_of(report, 1).get(0, [b""])[0]
+    verdict = judged(report, {0: [made]}, [_again], True, ())
+    if verdict.code is None and made not in expected:
+        # Perhaps for what a script set, which is not run again there: no fault of the function's.
+        return _unknown("it yields something else in another process", ended.cpu_seconds)
+    verdict = with_reads(verdict, report, traced, at_load, {})
+    return verdict._replace(cpu_seconds=ended.cpu_seconds, lasting=not is_wanting(report))
+
+
+def header(items: list[int], seconds: float, clock_shift: int = 0) -> bytes:
     """What the child must know before it can unpickle objects: where their modules are."""
-    header = {
+    told = {
         "path": [entry for entry in sys.path if isinstance(entry, str)],
         "argv": list(sys.argv),
         "safe_path": os.environ.get("PYTHONSAFEPATH"),
@@ -212,7 +244,7 @@ def _header(items: list[int], seconds: float, clock_shift: int = 0) -> bytes:
         "seconds": seconds,
         "clock_shift": clock_shift,
     }
-    return pickle.dumps(header)
+    return pickle.dumps(told)
 
 
 def _objects(source: Any, steps: Any, items: list[int]) -> bytes:

@@ -170,11 +170,12 @@ class Reading:
         length = (size[0] + 7) // 8 * size[1] if mode == "1" else IMAGE_BYTES[mode] * size[0] * size[1]
         start = self._leaf(length)
         end = start + length
-        info = self.reader(node["info"])
+        info, readonly = self.reader(node["info"]), node.get("readonly", 0)
 
         def read(view: Any) -> Any:
             image = Image.frombytes(mode, size, bytes(memoryview(view)[start:end]))
             image.info = info(view)
+            image.readonly = readonly
             return image
 
         return read

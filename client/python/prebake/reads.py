@@ -258,6 +258,10 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
     path = os.fspath(path)
     makes = flags & os.O_TRUNC or flags & os.O_CREAT and flags & os.O_EXCL
     reads = flags & os.O_ACCMODE != os.O_WRONLY and not makes and not flags & _NO_CONTENT
+    # What is only appended to is a log, and as little missed as what is printed.
+    writes = flags & os.O_ACCMODE != os.O_RDONLY and not flags & os.O_APPEND
+    if writes:
+        _wrote(event, (path,))
     if not (makes or reads):
         return
     full = _absolute(path)
@@ -293,6 +297,20 @@ def _source(path: str) -> str:
         return importlib.util.source_from_cache(path)
     except ValueError:
         return path
+
+
+def _wrote(event: str, args: tuple[Any, ...]) -> None:
+    """Files and folders that are written, made, moved or changed."""
+    record = _records.get(threading.get_ident()) or _task_record.get()
+    if record is None or record.closed:
+        return
+    for path in args[:2] if event in _TO_ANOTHER else args[:1]:
+        if isinstance(path, (str, bytes, os.PathLike)):
+            record.wrote(_absolute(os.fspath(path)))
+
+
+#: Of these the second argument is a name as well.
+_TO_ANOTHER = ("os.rename", "os.link", "os.symlink")
 
 
 def _list(event: str, args: tuple[Any, ...]) -> None:
@@ -394,6 +412,7 @@ def _process(event: str, args: tuple[Any, ...]) -> None:
 
 _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
     "open": _open,
+    **dict.fromkeys(("os.mkdir", "os.truncate", "os.chmod", "os.chown", *_TO_ANOTHER), _wrote),
     **dict.fromkeys(("os.listdir", "os.scandir"), _list),
     **dict.fromkeys(("os.stat", "os.lstat", "os.access"), _look),
     "sqlite3.connect": _database,

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import tempfile
 
 from prebake import looks
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
+
+
+def stat_of(path: str) -> tuple[int, int, int, int, int] | None:
+    """What tells that a file is as it was; None if it is not there."""
+    with contextlib.suppress(OSError):
+        stat = os.stat(path)
+        return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    return None
+
+
+@functools.cache
+def _passing() -> tuple[str, ...]:
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    found = {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev", "/proc", "/sys", caches}
+    return tuple(os.path.join(os.path.abspath(each), "") for each in found)
 
 
 class Record:
@@ -38,10 +55,12 @@ class Record:
         self.closed = False
         #: Files that the fill made itself: what it reads there is its own.
         self._made: set[str] = set()
+        #: Files and folders that it wrote, made, moved or removed.
+        self.written: dict[str, None] = {}
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "modules"):
+        for name in ("reads", "listed", "modules", "written"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}
@@ -58,9 +77,9 @@ class Record:
             return
         self._add(self.reads, path)
         # The hook runs before the file is opened, so that this is no newer than what is read.
-        with contextlib.suppress(OSError):
-            stat = os.stat(path)
-            self.stats[path] = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        stat = stat_of(path)
+        if stat is not None:
+            self.stats[path] = stat
 
     def got(self, url: str, tag: str | None) -> None:
         """Notes an object of a store."""
@@ -89,6 +108,16 @@ class Record:
 
     def made(self, path: str) -> None:
         self._made.add(path)
+
+    def wrote(self, path: str) -> None:
+        self._add(self.written, path)
+
+    def effects(self) -> list[str]:
+        """What it left behind that a hit would not: files outside of temporary folders and caches."""
+        # A job may well run in a temporary folder.
+        here = os.path.join(os.getcwd(), "")
+        lasting = (path for path in self.written if path.startswith(here) or not path.startswith(_passing()))
+        return [path for path in lasting if os.path.lexists(path)]
 
     def folder(self, path: str) -> None:
         self._add(self.listed, path)

@@ -19,6 +19,7 @@ from typing import Any
 
 from prebake import bytecode, packages, surroundings
 from prebake._job import native
+from prebake.identity import ambient
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
 OBJECTS_MAX = 512
@@ -76,7 +77,7 @@ class Snapshot:
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
         calls = []
-        for name, attribute in surroundings.FLAGS_OF:
+        for name, attribute in (*surroundings.FLAGS_OF, *ambient.SETTINGS):
             module = sys.modules.get(name)
             flag = getattr(module, attribute, _ABSENT)
             if callable(flag):

@@ -166,7 +166,7 @@ class Called:
         return self._plain.among(self._bound.arguments)
 
     def identity(self) -> Identity:
-        name = self._function.__qualname__
+        name = getattr(self._function, "__qualname__", type(self._function).__qualname__)
         given = {**self._bound.arguments, **{name: asks.Tracked for name in self.lists()}}
         function, arguments = identify(self._function, name), identify(given, f"{name} arguments")
         return function._replace(

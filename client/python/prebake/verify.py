@@ -58,7 +58,8 @@ class Verifier:
 
     `compute` makes item i anew, from nothing that is cached. `culprit` and `unchanged` are as in `Fill`.
     `tolerance` is by how much numbers may differ, as a share of the largest of an array; None asks for equal
-    bits. `blame` looks for what does not reproduce.
+    bits. `blame` looks for what does not reproduce. `proves` says whether an element (bytes and layout) is
+    what was made of an item, rather than something that only leads to it.
     """
 
     def __init__(
@@ -66,9 +67,11 @@ class Verifier:
         compute: Callable[[int], Any],
         tolerance: Callable[[], float | None] = lambda: None,
         blame: Blame = lambda i: (None, ""),
+        proves: Callable[[Any, str], bool] = lambda stored, layout: True,
     ) -> None:
-        self._compute = compute
-        self._tolerance = tolerance
+        self.compute = compute
+        self.tolerance = tolerance
+        self.proves = proves
         self._blame = blame
         #: Made or verified here, and read back: no hits yet.
         self._made: set[int] = set()
@@ -104,8 +107,8 @@ class Verifier:
         before = tripwire.state()
         cpu = time.thread_time_ns()
         try:
-            value = self._compute(i)
-            differs = self._differs(value, layout, stored)
+            value = self.compute(i)
+            differs = self.differs(value, layout, stored)
         except Again:
             tripwire.restore(before)
             raise
@@ -129,20 +132,25 @@ class Verifier:
             items.verified(cpu)
             _log("same")
             return None
-        self._report(items, i, differs, cpu)
+        self.report(items, i, differs, cpu)
         if by is not None:
             raise Tripped(drawn or "", before, by)
         return Other(value)
 
-    def _differs(self, value: Any, layout: str, stored: Any) -> str | None:
+    def differs(self, value: Any, layout: str, stored: Any) -> str | None:
         """In words, how a value differs from what is stored; None if it does not."""
         try:
             made = values.encode(value)
         except Refused as refused:
             return f"it is now a value that cannot be stored: {refused.reason}"
-        return difference(values.Encoded(layout, [stored]), made, self._tolerance())
+        return difference(values.Encoded(layout, [stored]), made, self.tolerance())
 
-    def _report(self, items: Any, i: int, differs: str, cpu_ns: int) -> None:
+    def is_aside(self, items: Any, i: int) -> bool:
+        """Whether what is stored of item i only leads to what was made of it."""
+        found = items.stored(i)
+        return found is not None and not self.proves(*found)
+
+    def report(self, items: Any, i: int, differs: str, cpu_ns: int) -> None:
         begun = time.thread_time_ns()
         where, more = self._located(i)
         cpu_ns += time.thread_time_ns() - begun

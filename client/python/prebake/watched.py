@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import facts, tripwire
+from prebake import facts, tripwire, values
 from prebake.code import Identity
 from prebake.discovery import Stat, followed
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
+from prebake.leases.trial import Trial
 from prebake.reads import Recorder
 from prebake.record import Record
 from prebake.verify import Verifier
@@ -62,7 +63,8 @@ class Watched:
     has the items' further files by number, and the collection is another for each working folder, on which it
     depends what a name stands for. `declared(i)` names the files and folders of item i. `described()` tells
     what the values are known by, and since when (ns). `recorder` records a fill. Items that
-    are not `extensible` are opened anew when more is found.
+    are not `extensible` are opened anew when more is found. `trial` is that of a function; `tried` is told
+    what was made and may be stored.
     """
 
     def __init__(
@@ -76,6 +78,8 @@ class Watched:
         recorder: Callable[[], Recorder] = Recorder,
         extensible: bool = True,
         tolerance: Callable[[], float | None] = lambda: None,
+        trial: Trial | None = None,
+        tried: Callable[[Made], None] = lambda made: None,
     ) -> None:
         self._open_items = open_items
         self._extensible = extensible
@@ -83,6 +87,7 @@ class Watched:
         self._declared = declared
         self._described = described
         self._recorder = recorder
+        self._tried = tried
         #: Files that items are known to read beside those declared.
         self._found: dict[int, list[str]] = {}
         self._own = threading.local()
@@ -98,7 +103,8 @@ class Watched:
             unchanged,
             culprit=culprit,
             approve=self._approve_first,
-            verifier=Verifier(lambda i: self._anew(self.fill, i), tolerance),
+            verifier=Verifier(lambda i: self._anew(self.fill, i), tolerance, proves=_is_value),
+            trial=trial,
         )
         self._further = Fill(
             lambda job: open_items(job, self._found),
@@ -108,7 +114,8 @@ class Watched:
             culprit=culprit,
             spent=self._spent,
             approve=self._approve,
-            verifier=Verifier(lambda i: self._anew(self._further, i), tolerance),
+            verifier=Verifier(lambda i: self._anew(self._further, i), tolerance, proves=_is_value),
+            trial=trial,
         )
 
     def many(self, indices: Sequence[int], ahead: Ahead) -> list[Any]:
@@ -238,14 +245,25 @@ class Watched:
 
     def _approve_first(self, items: Any, i: int) -> bool:
         made = self._made[i]
-        if not self._beyond(i, made.record):
+        is_value = not self._beyond(i, made.record)
+        if is_value:
             # It goes no further.
             del self._made[i]
-        return self._is_followable(i, made.record) and facts.as_told(
+        approved = self._is_followable(i, made.record) and facts.as_told(
             items, i, made.record.facts(), self._declared(i)
         )
+        if approved and is_value:
+            self._tried(made)
+        return approved
 
     def _approve(self, items: Any, i: int) -> bool:
+        approved = self._is_as_known(items, i)
+        made = self._made[i]
+        if approved and not self._beyond(i, made.record):
+            self._tried(made)
+        return approved
+
+    def _is_as_known(self, items: Any, i: int) -> bool:
         """Whether it was made of what it reads as the entry knows that."""
         made, known = self._made[i], self._known(i)
         if not self._is_followable(i, made.record):
@@ -266,6 +284,12 @@ class Watched:
     def _spent(self, i: int) -> tuple[int, int]:
         made = self._made.get(i)
         return (0, 0) if made is None else (made.cpu_ns, made.io_ns)
+
+
+def _is_value(stored: Any, layout: str) -> bool:
+    """Whether an entry holds a value, and no list of names that leads to one."""
+    held: Held = values.decode(layout, stored)
+    return held[0] is None
 
 
 def _is_within(path: str, known: Sequence[str]) -> bool:

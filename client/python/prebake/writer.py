@@ -209,6 +209,8 @@ class Writer:
             "mode": image.mode,
             "size": list(image.size),
             "info": self.node(image.info, depth + 1),
+            # One over an array's memory, which Pillow copies before it is drawn on.
+            **({"readonly": image.readonly} if image.readonly else {}),
         }
 
     def _lazy_image(self, image: Any, depth: int) -> Node:

@@ -379,6 +379,18 @@ impl Items {
         Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
     }
 
+    /// Those of some items that are there, of inputs as they are now. Nothing is leased, and nothing waited for.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
+    fn locate(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<usize>> {
+        py.detach(|| self.items.locate(&indices)).map_err(raise)
+    }
+
+    /// Those of the items that other jobs were computing when they were asked for last.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
+    fn held(&self, py: Python<'_>, indices: Vec<usize>) -> Vec<usize> {
+        py.detach(|| self.items.held(&indices))
+    }
+
     /// Counts a hit that was computed again and is the same.
     fn verified(&self, py: Python<'_>, cpu_ns: u64) {
         py.detach(|| self.items.verified(cpu_ns));

@@ -5,11 +5,11 @@ use crate::exit::report_at_exit;
 use crate::items::{Items, Span};
 use crate::raw::buffer::View;
 use crate::raw::texts;
-use prebake_client::{Code, Error, Options, Paths};
+use prebake_client::{Code, Compared, Error, Options, Paths, Standing};
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::Graph;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,6 +100,41 @@ impl Collection {
     #[getter]
     fn entries(&self) -> u64 {
         self.0.entries()
+    }
+
+    /// Where a world (32 bytes) stands: ("proven", first), ("unproven", description of the first world, whether other live
+    /// jobs use the collection, mean CPU time of an element in ns) or ("variant", key, why). `differs` says that elements computed again in it were others, as
+    /// in all worlds of the variant of this key, and why; `agrees` that they were the same; `begins` that elements are
+    /// about to be added.
+    #[pyo3(signature = (world, agrees = false, differs = None, description = Vec::new(), begins = false))]
+    fn stand<'py>(
+        &self,
+        py: Python<'py>,
+        world: &[u8],
+        agrees: bool,
+        differs: Option<(Vec<u8>, String)>,
+        description: Vec<u8>,
+        begins: bool,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let digest = |bytes: &[u8]| {
+            let digest = Digest::try_from(bytes);
+            digest.map_err(|e| raise(Error::new(Code::Invalid, e.to_string())))
+        };
+        let world = digest(world)?;
+        let found = match differs {
+            Some((key, why)) => Some(Compared::Variant(digest(&key)?, why)),
+            None => agrees.then_some(Compared::Same),
+        };
+        let standing = py.detach(|| self.0.stand(world, found, &description, begins));
+        match standing.map_err(raise)? {
+            Standing::Proven { first } => ("proven", first).into_pyobject(py),
+            Standing::Unproven {
+                description,
+                others,
+                cost_ns,
+            } => ("unproven", PyBytes::new(py, &description), others, cost_ns).into_pyobject(py),
+            Standing::Variant { key, why } => ("variant", PyBytes::new(py, &key), why).into_pyobject(py),
+        }
     }
 
     /// Ids of the graph's operators upstream of the output whose own elements have entries.

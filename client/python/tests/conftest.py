@@ -120,10 +120,12 @@ class Job:
     """A process that runs `job.py` on a task; see there."""
 
     def __init__(self, cache: Path | None, count: Path, task: dict[str, Any]) -> None:
-        environment = {**os.environ, "PREBAKE_AUTOSTART": "0", "DECODES": str(count)}
+        environment = {**os.environ, "PREBAKE_AUTOSTART": "0", "PREBAKE_TEST_DECODES": str(count)}
+        # Not as an argument: jobs with other tasks are of one world.
+        environment["PREBAKE_TEST_TASK"] = json.dumps(task)
         environment |= {"PREBAKE": "off"} if cache is None else {"PREBAKE": "on", "PREBAKE_DIR": str(cache)}
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("job.py")), json.dumps(task)],
+            [sys.executable, str(Path(__file__).with_name("job.py"))],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -237,11 +239,11 @@ def take(daemon: PrivateDaemon, tmp_path: Path) -> Take:
             "PREBAKE": "on" if wrapped else "off",
             "PREBAKE_DIR": str(daemon.folder / "cache"),
             "PREBAKE_AUTOSTART": "0",
-            "READS": str(count),
+            "PREBAKE_TEST_READS": str(count),
+            "PREBAKE_TEST_TASK": json.dumps({"kind": kind, "files": files, "wrapped": wrapped, **more}),
         }
-        task = json.dumps({"kind": kind, "files": files, "wrapped": wrapped, **more})
         done = subprocess.run(
-            [sys.executable, "-c", f"import {module}; {module}.main()", task],
+            [sys.executable, "-c", f"import {module}; {module}.main()"],
             cwd=Path(__file__).parent,
             env=environment,
             capture_output=True,

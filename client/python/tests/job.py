@@ -19,7 +19,7 @@ from prebake import _job
 
 def note_decode() -> None:
     """One byte for each decode; dies or waits where the task says so."""
-    count = os.open(os.environ["DECODES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    count = os.open(os.environ["PREBAKE_TEST_DECODES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(count, b".")
     os.close(count)
     Steps.decoded += 1
@@ -98,7 +98,7 @@ def epoch(dataset: prebake.Dataset, order: list[int], task: dict[str, Any]) -> l
 
 
 def main() -> None:
-    task = json.loads(sys.argv[1])
+    task = json.loads(os.environ["PREBAKE_TEST_TASK"])
     if task.get("retry_at_once"):
         _job.RETRY_SECONDS = 0.0
     Steps.die_after, Steps.pause_after = task.get("die_after"), task.get("pause_after")

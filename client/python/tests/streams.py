@@ -27,7 +27,7 @@ def note(what: str) -> None:
 @prebake.pure
 def numbers(path: str) -> list[int]:
     """A text's characters. Reached so that the bookkeeping is no part of the fingerprint."""
-    sys.modules[__name__].note("READS")
+    sys.modules[__name__].note("PREBAKE_TEST_READS")
     with open(path) as file:
         return [ord(each) for each in file.read()]
 
@@ -183,7 +183,7 @@ def taken(data: Any, write: bool) -> list[Any]:
 
 def main() -> None:
     """A job by its task (JSON): prints what it saw in two epochs, and what was said."""
-    task = json.loads(sys.argv[1])
+    task = json.loads(os.environ["PREBAKE_TEST_TASK"])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         if task["kind"] == "packed":

@@ -72,7 +72,8 @@ def test_an_edited_input_is_read_again(call: Call, tmp_path: Path, name: str) ->
 def test_arguments_and_code_are_part_of_it(call: Call) -> None:
     call()
     assert call("'data.txt', scale=2")[:2] == ("{'lengths': [8], 'words': 'a b'}", 1)
-    assert call("'data.txt', scale=1")[1] == 0
+    # In a script that was edited what is there is computed again once, and compared.
+    assert [call("'data.txt', scale=1")[1] for _ in range(2)] == [1, 0]
     for old, new in (("FACTOR = 1", "FACTOR = 3"), ("* scale * FACTOR", "+ scale * FACTOR * 8")):
         assert call(function=FUNCTION.replace(old, new))[:2] == ("{'lengths': [12], 'words': 'a b'}", 1)
 
@@ -183,10 +184,16 @@ def edit():
     name = "ed%s" % "it"
     text = "late" if os.path.exists(name) else "four"
     if text == "late":
-        os.remove(name)
-        with open("data.txt", "w") as file:
-            file.write(text)
-        os.utime("data.txt", (1e9, 1e9))
+        import threading
+        other = threading.Thread(target=write, args=[name, text])
+        other.start()
+        other.join()
+
+def write(name, text):
+    os.remove(name)
+    with open("data.txt", "w") as file:
+        file.write(text)
+    os.utime("data.txt", (1e9, 1e9))
 """
     write(tmp_path / "names.txt", "data.txt")
     (tmp_path / "edit").touch()

@@ -106,7 +106,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where texts that this process reads are counted."""
     path = tmp_path / "reads"
     path.write_bytes(b"")
-    monkeypatch.setenv("READS", str(path))
+    monkeypatch.setenv("PREBAKE_TEST_READS", str(path))
     return path
 
 

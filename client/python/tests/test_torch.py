@@ -21,6 +21,7 @@ from PIL import Image
 import prebake
 from prebake import _job
 from prebake._demo_daemon import PrivateDaemon
+from prebake.leases.proof import CANARIES_MAX
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
@@ -81,7 +82,7 @@ class Cache:
 
     def count_as(self, name: str) -> None:
         """Decodes from now on are of that name, in workers too."""
-        self._env.setenv("DECODES", str(self._folder / name))
+        self._env.setenv("PREBAKE_TEST_DECODES", str(self._folder / name))
 
     def decodes(self, name: str = "cached") -> int:
         path = self._folder / name
@@ -153,7 +154,8 @@ def test_another_process_with_another_order(cache: Cache, made: Path) -> None:
     options = {"batch_size": 5, "number": 3, "num_workers": 2}
     task = {"kind": "new", "root": str(made), "options": options}
     second = cache.process(**task)
-    assert second["said"] == [] and cache.decodes() == COUNT
+    # Another program is another world: each of its workers may compute a few again, and compares them.
+    assert second["said"] == [] and COUNT <= cache.decodes() <= COUNT + 2 * CANARIES_MAX
     cache.count_as("plain")
     assert second["found"] == cache.process(**task, wrapped=False)["found"]
 

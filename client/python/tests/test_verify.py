@@ -401,7 +401,7 @@ import numpy as np
 import prebake
 
 world = types.ModuleType("hidden_world")
-world.factor = float(os.environ["FACTOR"])
+world.factor = float(os.environ["PREBAKE_TEST_FACTOR"])
 world.on_load = lambda path: None
 sys.modules["hidden_world"] = world
 import shared
@@ -428,7 +428,11 @@ def load(path):
 def scale(numbers):
     return numbers * sys.modules["hidden_world"].factor
 """
-    environment = {"PREBAKE_DIR": str(daemon.folder / "cache"), "FILES": ":".join(files), "FACTOR": "1"}
+    environment = {
+        "PREBAKE_DIR": str(daemon.folder / "cache"),
+        "FILES": ":".join(files),
+        "PREBAKE_TEST_FACTOR": "1",
+    }
     once = script(job, environment=environment, shared=shared)
     folder = Path(files[0]).parents[1] / "job"
     other = subprocess.Popen(
@@ -444,7 +448,7 @@ def scale(numbers):
     try:
         assert other.stdout.readline() == "read\n"
         # It has every element mapped by now.
-        verified = {"PREBAKE_DIR": str(daemon.folder / "cache"), **environment, "FACTOR": "3"}
+        verified = {"PREBAKE_DIR": str(daemon.folder / "cache"), **environment, "PREBAKE_TEST_FACTOR": "3"}
         done = cli(
             daemon, "verify", "--", sys.executable, "main.py", cwd=folder, env={**os.environ, **verified}
         )

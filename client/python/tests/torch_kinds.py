@@ -25,7 +25,7 @@ import prebake
 
 def note_decode() -> None:
     """One byte for each decode, of any process."""
-    count = os.open(os.environ["DECODES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    count = os.open(os.environ["PREBAKE_TEST_DECODES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(count, b".")
     os.close(count)
 

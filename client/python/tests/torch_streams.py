@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -93,7 +93,7 @@ def stopped(data: Any, workers: int) -> list[Any]:
 
 def main() -> None:
     """A job by its task (JSON): prints what it saw in two epochs, and what was said."""
-    task = json.loads(sys.argv[1])
+    task = json.loads(os.environ["PREBAKE_TEST_TASK"])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         data = {"Texts": Texts, "Seeded": Seeded, "Noisy": Noisy, "Stateful": Stateful}[task["kind"]](

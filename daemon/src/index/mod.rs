@@ -22,11 +22,19 @@ pub enum Space {
     Memo,
     /// Subgraph digest and trust domain -> what explains the collection.
     Notes,
+    /// Subgraph digest and trust domain -> in which worlds the collection was made or proven.
+    Worlds,
 }
 
 impl Space {
     /// All spaces.
-    pub const ALL: [Self; 4] = [Self::Segments, Self::Counters, Self::Memo, Self::Notes];
+    pub const ALL: [Self; 5] = [
+        Self::Segments,
+        Self::Counters,
+        Self::Memo,
+        Self::Notes,
+        Self::Worlds,
+    ];
 
     /// Its name on disk.
     pub fn name(self) -> &'static str {
@@ -35,6 +43,7 @@ impl Space {
             Self::Counters => "counters",
             Self::Memo => "memo",
             Self::Notes => "notes",
+            Self::Worlds => "worlds",
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     read_ahead::{Load, Piece},
     segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
     session::{Peer, Session, SessionId},
-    task,
+    task, worlds,
 };
 use bytes::Bytes;
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
@@ -36,7 +36,7 @@ const PACKET_BYTES_MAX: usize = 64 << 10;
 const ANSWER_BYTES_MAX: usize = 128 << 10;
 
 /// The one version of this protocol.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// A client that connects says hello within this time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -224,6 +224,7 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
             let evicted = evicted.into_iter().map(wire).collect();
             Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
         }
+        Ask::World(ask) => Ok(Reply::plain(Say::World(worlds::stand(cache, session, ask)?))),
         Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) | Ask::Locate(_) | Ask::Acquire(_) => {
             Err(bad_request("hello was said already"))
         }

@@ -64,7 +64,7 @@ impl Daemon {
     /// A job: both its connections, and its session.
     pub async fn job(&self) -> Job {
         let data = self.data().await;
-        let welcome = data.hello(3).await.unwrap();
+        let welcome = data.hello(4).await.unwrap();
         let stream = UnixStream::connect(self.folder().join("prebake.sock")).await;
         Job {
             data,

@@ -44,7 +44,7 @@ async fn a_session_begins_with_hello_in_this_protocol_version() {
     assert_eq!(daemon.cache.sessions.opened(), 0);
 
     let data = daemon.data().await;
-    data.hello(3).await.unwrap();
+    data.hello(4).await.unwrap();
     assert_eq!(
         data.refusal(Ask::Hello(v1::Hello::default())).await,
         "bad-request"

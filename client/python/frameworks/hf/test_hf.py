@@ -16,13 +16,13 @@ def measure(text):
 """
 
 MAIN = """
-import hashlib, json, random, sys
+import hashlib, json, os, random, sys
 import datasets
 import numpy
 import helper
 import prebake.hf
 
-task = json.loads(sys.argv[1])
+task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 datasets.disable_progress_bars()
 
 
@@ -263,12 +263,12 @@ def test_without_a_daemon_datasets_does_it(jobs: Node) -> None:
 
 
 PICTURES = """
-import hashlib, json, sys
+import hashlib, json, os, sys
 import datasets
 import prebake.hf
 
 datasets.disable_progress_bars()
-files = json.loads(sys.argv[1])["files"]
+files = json.loads(os.environ["PREBAKE_TEST_TASK"])["files"]
 ds = datasets.Dataset.from_dict({"image": files}).cast_column("image", datasets.Image())
 out = prebake.hf.map(ds, lambda row: {"mean": sum(row["image"].tobytes())}, remove_columns="image")
 print(json.dumps({"means": out["mean"][:]}))

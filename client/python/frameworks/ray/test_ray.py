@@ -22,7 +22,7 @@ import ray
 import helper
 import prebake
 
-task = json.loads(sys.argv[1])
+task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 
 
 def features(batch, more=0):

@@ -20,7 +20,7 @@ import counts
 import prebake
 from kinds import KINDS, VALUES
 
-task = json.loads(sys.argv[1])
+task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 count = counts.count
 
 def double(value):

@@ -15,7 +15,7 @@ import counts
 import prebake
 from readers import READERS
 
-task = json.loads(sys.argv[1])
+task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 read = READERS[task["reader"]]
 count = counts.count
 
@@ -150,7 +150,10 @@ def test_an_epoch_sees_what_was_overwritten_in_the_one_before(job: Node, s3: S3,
     s3.put("item/2", content(2, 1))
     (job.folder / "go").touch()
     result = job.finish(process)
-    assert result["values"] == expected(content(0), content(1), content(2, 1)) and result["calls"] == 4
+    # A function that was not tried elsewhere yet may be called again for the two that are there, to compare.
+    compared = 2 if kind in ("declared", "cached") else 0
+    assert result["values"] == expected(content(0), content(1), content(2, 1))
+    assert 4 <= result["calls"] <= 4 + compared
 
 
 @pytest.mark.parametrize("kind", ["paths", "dataset", "cached"])

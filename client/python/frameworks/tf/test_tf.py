@@ -21,13 +21,13 @@ def shrink(x):
 """
 
 MAIN = """
-import hashlib, json, sys
+import hashlib, json, os, sys
 import numpy as np
 import tensorflow as tf
 import helper
 import prebake.tf
 
-task = json.loads(sys.argv[1])
+task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 files = task.get("files", [])
 tf.random.set_seed(task.get("seed", 1))
 data = tf.data.Dataset
@@ -185,7 +185,8 @@ def test_an_edited_helper_is_seen(jobs: Node, pipeline: str) -> None:
     first = jobs.run(pipeline=pipeline)
     jobs.write(helper=HELPER.replace("SCALE = 3", "SCALE = 4"))
     edited = jobs.run(pipeline=pipeline)
-    assert edited["made"] == first["made"] and edited["epochs"] != first["epochs"]
+    # What the edit leaves as it is may be computed again too, once, to be compared.
+    assert first["made"] <= edited["made"] <= 2 * first["made"] and edited["epochs"] != first["epochs"]
     assert seen(edited) == seen(jobs.run(off=True, pipeline=pipeline))
     jobs.write(helper="# A comment.\n" + HELPER)
     assert jobs.run(pipeline=pipeline)["made"] == 0

@@ -28,7 +28,7 @@ import webdataset as wds
 import helper
 import prebake.wds
 
-task = json.loads(sys.argv[1])
+task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 
 
 def smaller(sample):

@@ -1,0 +1,1 @@
+"""What code, values and the world around them are."""

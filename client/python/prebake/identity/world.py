@@ -1,0 +1,269 @@
+"""The world of a process: what surrounds the code of a pipeline and may change what it yields unforeseen.
+
+An identity is what rules find in code and values. No rule finds everything: a dialect registered by name, an
+option set in a package, a plug-in. All of these come from somewhere: from the user's own files that were
+imported, from arguments, variables, packages, flags of the interpreter. Those together are the world. In a
+world in which elements were made, they are served; in another one some are computed again first and compared
+(`leases/proof.py`). So the world may list too much, which costs a comparison; what it lists too little of is
+not compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import locale
+import marshal
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from prebake import packages
+from prebake.calls import words
+from prebake.errors import warn_once
+from prebake.identity import ambient
+
+#: Bytes of a digest of one part: enough to tell two apart by chance, few enough to keep hundreds.
+PART_BYTES = 8
+#: Of a description that is kept by the daemon: some thousand parts.
+DESCRIPTION_BYTES_MAX = 48 << 10
+#: Differences that are named; the rest is counted.
+NAMED_MAX = 4
+#: A source file of the user's own; a larger one is known by its size and time.
+SOURCE_BYTES_MAX = 4 << 20
+
+#: Variables of the terminal, the login and whoever started the process, as `prebake run` has them: they
+#: differ between runs of one program, and code that prepares data does not ask for them. `*` stands for any
+#: end.
+UNCOUNTED = words(
+    "_ PWD OLDPWD SHLVL TERM TERM_* COLORTERM COLUMNS LINES LS_COLORS WINDOWID DISPLAY WAYLAND_DISPLAY "
+    "XAUTHORITY XDG_SESSION_* XDG_RUNTIME_DIR XDG_VTNR XDG_SEAT SSH_* DBUS_* GPG_* TMUX* STY VTE_VERSION "
+    "INVOCATION_ID JOURNAL_STREAM MAKEFLAGS MAKELEVEL MFLAGS PREBAKE* PS1 PYTEST_* RAY_* JPY_* MASTER_PORT "
+    "TORCHELASTIC_RUN_ID SPT_NOENV"
+)
+_UNCOUNTED = frozenset(name.encode() for name in UNCOUNTED if not name.endswith("*"))
+_UNCOUNTED_STARTS = tuple(name[:-1].encode() for name in UNCOUNTED if name.endswith("*"))
+
+_CONTEXT = b"prebake world v1"
+
+
+class World(NamedTuple):
+    """All that surrounds a pipeline's code: a digest of each part by its name, and of all."""
+
+    digest: bytes
+    parts: dict[str, str]
+
+    def described(self) -> bytes:
+        """As text, for `differences` in another process; without the parts that are too many."""
+        text = json.dumps(self.parts, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        return text if len(text) <= DESCRIPTION_BYTES_MAX else b""
+
+
+def differences(world: World, described: bytes) -> str:
+    """In words, in what a world differs from one that was described."""
+    try:
+        before = json.loads(described)
+    except ValueError:
+        return "in which world it was made is not known"
+    after = world.parts
+    changed = [name for name in after if name in before and after[name] != before[name]]
+    new = [f"{name} (new)" for name in after if name not in before]
+    gone = [f"{name} (gone)" for name in before if name not in after]
+    named = [*changed, *new, *gone]
+    more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
+    return ", ".join(named[:NAMED_MAX]) + more if named else "nothing that is known of"
+
+
+def current() -> World | None:
+    """The world of this process as it is now; None if it cannot be told, which is said once."""
+    global _last
+    try:
+        seen = _seen()
+        last = _last
+        if last is None or last[0] != seen:
+            _last = last = seen, _described()
+        return last[1]
+    except Exception as error:
+        # Modules are odd objects: looking at one can raise anything.
+        warn_once("world", f"not cached: what surrounds this process cannot be told: {error}")
+        return None
+
+
+_last: tuple[Any, World] | None = None
+_lock = threading.Lock()
+
+
+def _seen() -> Any:
+    """What tells that the world may be another one, cheaply."""
+    variables = getattr(os.environ, "_data", None) or os.environ
+    settings = list(ambient.values())
+    return len(sys.modules), list(sys.argv), dict(variables), _folder(), len(_cells()), settings
+
+
+def _described() -> World:
+    with _lock:
+        parts = dict(sorted(_parts()))
+    whole = hashlib.blake2b(key=_CONTEXT, digest_size=32)
+    for name, digest in parts.items():
+        whole.update(f"{len(name)}:{name}={digest};".encode("utf-8", "surrogatepass"))
+    return World(whole.digest(), parts)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=PART_BYTES).hexdigest()
+
+
+def _parts() -> Iterator[tuple[str, str]]:
+    yield "interpreter", _text(sys.version, sys.flags, sys._xoptions, getattr(sys, "warnoptions", ()))
+    if not _is_run_by_others():
+        for i, argument in enumerate(sys.argv[1:], start=1):
+            yield f"argument {i}", _text(argument)
+    yield "working folder", _text(_folder())
+    yield "locale", _text(locale.setlocale(locale.LC_ALL), time.tzname, sys.getdefaultencoding())
+    yield from _variables()
+    yield from ((f"setting {name}", _text(value)) for name, value in ambient.values())
+    yield from _modules()
+    for root in packages._site_roots():
+        # Written anew whenever something is installed or removed.
+        yield f"packages in {root}", _stat(root)
+    script = _unfiled()
+    if script is not None:
+        yield "source given to the interpreter", script
+    for text in _cells():
+        yield f"cell {_digest(text.encode('utf-8', 'surrogatepass'))}", ""
+
+
+def _is_run_by_others() -> bool:
+    """Whether the program is installed: a notebook's kernel, a framework's worker. Those are told on their
+    command line where their sockets are, another place each time."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return type(file) is str and _is_installed(file)
+
+
+def _text(*values: Any) -> str:
+    return _digest(repr(values).encode("utf-8", "surrogatepass"))
+
+
+def _folder() -> str:
+    with contextlib.suppress(OSError):
+        return os.getcwd()
+    return ""
+
+
+def _variables() -> Iterator[tuple[str, str]]:
+    variables: Mapping[Any, Any] = getattr(os.environ, "_data", None) or os.environb
+    for name, value in variables.items():
+        if name == b"PYTHONHASHSEED" and value == b"random":
+            # As without it.
+            continue
+        if name not in _UNCOUNTED and not name.startswith(_UNCOUNTED_STARTS):
+            yield f"variable {os.fsdecode(name)}", _digest(value)
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    """The user's own files that are imported, by content."""
+    modules = [(name, module) for name, module in list(sys.modules.items()) if module is not None]
+    own = {name for name, module in modules if "." not in name and _is_own(name, module)}
+    for name, module in modules:
+        if name.partition(".")[0] in own:
+            file = vars(module).get("__file__")
+            if type(file) is str and not _is_installed(file) and not _is_generated(file):
+                # A spawned child knows its parent's script by the second name.
+                shown = os.path.basename(file) if name in packages.SCRIPTS else name
+                yield f"source {shown}", _source(file)
+
+
+def _is_generated(file: str) -> bool:
+    """Whether a module was written while the program ran, as TensorFlow's autograph does: to a temporary
+    folder, under another name each time."""
+    if not file.startswith(os.path.join(tempfile.gettempdir(), "")):
+        return False
+    script = getattr(sys.modules.get("__main__"), "__file__", None) or os.path.join(_folder(), "")
+    return not file.startswith((os.path.join(_folder(), ""), os.path.join(os.path.dirname(script), "")))
+
+
+def _is_own(name: str, module: Any) -> bool:
+    if name == "prebake" or not hasattr(module, "__dict__"):
+        return False
+    file = vars(module).get("__file__")
+    if type(file) is str:
+        return not _is_installed(file)
+    return name in packages.SCRIPTS or getattr(module, "__path__", None) is not None
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(_roots(tuple(sys.path)))
+
+
+@functools.lru_cache(maxsize=16)
+def _roots(path: tuple[Any, ...]) -> tuple[str, ...]:
+    found = {*packages._site_roots(), *packages._stdlib_roots()}
+    return tuple(os.path.join(each, "") for each in found)
+
+
+def _source(file: str) -> str:
+    """A file by its content as it was when it was first asked for, which is when it was imported or later."""
+    known = _sources.get(file)
+    if known is None:
+        known = _sources[file] = _read(file)
+    return known
+
+
+_sources: dict[str, str] = {}
+
+
+def _read(file: str) -> str:
+    try:
+        with open(file, "rb", buffering=0) as source:
+            data = source.read(SOURCE_BYTES_MAX)
+            if len(data) < SOURCE_BYTES_MAX:
+                return _digest(data)
+    except OSError:
+        # Gone since, or inside an archive: the archive tells.
+        pass
+    return _stat(file)
+
+
+def _stat(file: str) -> str:
+    while file:
+        try:
+            found = os.stat(file)
+            return _text(found.st_size, found.st_mtime_ns)
+        except OSError:
+            outer = os.path.dirname(file)
+            file = outer if outer != file else ""
+    return ""
+
+
+def _unfiled() -> str | None:
+    """The script of a process that has none in a file (`python -c`, or from a pipe), by its code; None in a
+    session that somebody types, where each line is code of its own."""
+    main = sys.modules.get("__main__")
+    if "--multiprocessing-fork" in sys.orig_argv:
+        # A worker that is spawned is told by the numbers of its pipes where its code comes from.
+        return None
+    if hasattr(main, "__file__") or hasattr(sys, "ps1") or _cells():
+        return None
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None:
+        if frame.f_globals is getattr(main, "__dict__", None) and frame.f_code.co_name == "<module>":
+            return _digest(marshal.dumps(frame.f_code))
+        frame = frame.f_back
+    return None
+
+
+def _cells() -> list[str]:
+    """What was run in a notebook: there it stands for the script's source."""
+    main = sys.modules.get("__main__")
+    cells = getattr(main, "In", None)
+    return [cell for cell in cells if cell] if type(cells) is list and all(map(_is_text, cells)) else []
+
+
+def _is_text(cell: Any) -> bool:
+    return type(cell) is str

@@ -1,0 +1,411 @@
+"""Whether what is stored in a collection may be served in this process's world: proven, not assumed.
+
+In the world in which a collection was begun, and in those in which it was proven, hits are served at once. In
+any other, the process first computes a few of the items that it wants (canaries) and compares them with what
+is stored. If all are equal, the world joins the proven ones. If one differs, something that no rule sees
+changes the result: this world, and all that yield the same, get a variant of the collection. Until one of
+these is known, the process neither serves nor stores: it computes, as without the cache.
+
+The daemon keeps which worlds were proven (`daemon/src/worlds.rs`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from prebake import tripwire, values
+from prebake.again import Again, Tripped
+from prebake.encoder import digest
+from prebake.errors import Refused, not_cached, warn_once
+from prebake.identity import world
+from prebake.identity.world import World
+from prebake.leases.trial import Trial
+from prebake.verify import Verifier, difference
+
+#: Items that have to be equal: one may be so by chance (0 times 2 is 0 times 3).
+CANARIES = 2
+#: More of them, as long as all together take no longer than this: cheap items are not worth a risk.
+CANARIES_MAX, CHEAP_NS = 8, 4_000_000
+#: Of items that take so long on average, one is enough.
+DEAR_NS = 2_000_000_000
+#: Items made here of which it is remembered what they were, to be compared once others store them.
+MADE_MAX = 64
+#: So many items, or so long (seconds), are made here for nothing while others may store some of them; then
+#: the world is taken for one of its own.
+ALONE_MAX, ALONE_SECONDS = 512, 10.0
+#: Wanted items that are looked at to find some that are there.
+LOOKED_AT_MAX = 256
+#: So often it is looked for others to compare with, one question to the daemon each time.
+SAMPLES_MAX = 64
+#: Variants of variants: each is what some world yields where all before it agree.
+DEPTH_MAX = 4
+
+CONTEXT = "prebake 2026 variant v1"
+
+#: Worlds that were proven while this process ran, by the daemon's run, collection and world.
+_proven: set[tuple[int, str, bytes]] = set()
+#: Items that were equal, where too few were compared; by the same.
+_equal: dict[tuple[int, str, bytes], set[bytes]] = {}
+#: Items of functions that were made in this process, by collection: that one is equal here tells less.
+_made_here: dict[str, set[bytes]] = {}
+
+
+class Other(NamedTuple):
+    """What an item is here, which is not what is stored, and how it differs."""
+
+    value: Any
+    how: str
+
+
+class Unsteady(NamedTuple):
+    """An item that is something else each time it is made."""
+
+    i: int
+    other: Other
+
+
+class Split(NamedTuple):
+    """A variant of a graph: its key, and what differs, in words."""
+
+    key: bytes
+    why: str
+
+
+def made_here(collection: Any, items: Any, i: int) -> None:
+    """Takes note of an item of a function that this process made and stored."""
+    given = items.input(i)
+    if given is not None:
+        _made_here.setdefault(collection.digest, set()).add(given[0])
+
+
+class Planner:
+    """Stands for a native job where items are opened: plans the variant of each graph, and notes what was
+    planned last, which is what the items are of."""
+
+    def __init__(self, job: Any, variants: Sequence[Split] = ()) -> None:
+        self.job = job
+        self.variants = list(variants)
+        self.collection: Any = None
+
+    def plan(self, graph_json: str) -> Any:
+        self.collection = self.job.plan(varied(graph_json, self.variants))
+        return self.collection
+
+
+def varied(graph_json: str, variants: Sequence[Split]) -> str:
+    """The graph of a variant: its output is another operator, for a reason that a leaf tells."""
+    if not variants:
+        return graph_json
+    graph = json.loads(graph_json)
+    output = next(each for each in graph["operators"] if each["id"] == graph["output"])
+    keys = b"".join(variant.key for variant in variants)
+    known = base64.b64decode(output.get("codeDigest", ""))
+    output["codeDigest"] = base64.b64encode(digest(CONTEXT, known + keys)).decode()
+    leaf = {
+        "path": "world",
+        "kind": "world",
+        "digest": base64.b64encode(variants[-1].key[:16]).decode(),
+        "shown": variants[-1].why[:200],
+        "location": "",
+    }
+    output["leaves"] = [leaf, *output.get("leaves", [])]
+    return json.dumps(graph)
+
+
+class Proof:
+    """What is still to be proven of one collection in this world."""
+
+    def __init__(self, collection: Any, here: World, job: Any, trial: Trial | None = None) -> None:
+        """`trial` is that of a function."""
+        self._collection, self._here = collection, here
+        self._job, self._trial = job, trial
+        self._name = job.boot_id, collection.digest, here.digest
+        #: Nothing but the trial is left to be waited for.
+        self._is_tried = False
+        self._described, self._others, self._cost_ns = b"", False, 0
+        #: What this process made of items itself: digests.
+        self._made: dict[int, bytes] = {}
+        self._alone, self._since = 0, time.monotonic()
+        #: How often it was looked for items that are not wanted yet.
+        self._samples = 0
+        #: Items that were compared and are equal.
+        self._same: set[int] = set()
+
+    # How it begins.
+
+    def stand(self) -> Split | Refused | bool:
+        """Whether nothing is left to be proven; else the variant to be used, or why nothing is shared."""
+        found = self._stand()
+        if self._trial is None or isinstance(found, Split):
+            return found
+        outcome = self._trial.outcome(self._job)
+        if isinstance(outcome, Refused):
+            return outcome
+        self._is_tried = found is True
+        return found and (outcome is not None or self._was_tried())
+
+    def _was_tried(self) -> bool:
+        """Whether another process than those that made them found items of a function to be equal."""
+        name = *self._name[:2], self._of_trial()
+        if name not in _proven and self._collection.stand(self._of_trial())[0] == "proven":
+            _proven.add(name)
+        return name in _proven
+
+    def _of_trial(self) -> bytes:
+        return digest(CONTEXT, b"trial" + self._here.digest)
+
+    def _stand(self, begins: bool = False) -> Split | bool:
+        if self._name in _proven:
+            return True
+        kind, *more = self._collection.stand(self._here.digest, begins=begins)
+        if kind == "variant":
+            return Split(*more)
+        if kind == "proven":
+            if more[0]:
+                self._collection.stand(self._here.digest, description=self._here.described())
+            _proven.add(self._name)
+            return True
+        self._described, self._others, self._cost_ns = more
+        return False
+
+    # How it goes on.
+
+    def made(self, i: int, value: Any) -> None:
+        """Item i was made here, and is not shared."""
+        self._alone += 1
+        if len(self._made) < MADE_MAX:
+            self._made[i] = element_digest(value)
+
+    def progress(
+        self,
+        items: Any,
+        wanted: Sequence[int],
+        verifier: Verifier,
+        culprit: Callable[[int], Any],
+        unchanged: Callable[[bool], bool],
+    ) -> bool | Split | Unsteady | Refused | dict[int, Any]:
+        """Compares what there is of wanted items: true if that proves the collection, or the variant to be
+        used in its place. Else the items that may be served in any case; the others are to be made here."""
+        if not self._is_tried:
+            # Now that something is wanted: the first to make anything of a collection begins it.
+            found = self._stand(begins=True)
+            if isinstance(found, Split) or found and self._trial is None:
+                return found
+            self._is_tried = found
+        count, begun = len(items), time.perf_counter_ns()
+        there = items.locate(list(wanted[:LOOKED_AT_MAX]))
+        if self._is_tried and self._trial is not None:
+            # What is made here is of use in any case: whoever is served it compares.
+            outcome = self._trial.awaited(self._job) if there else self._trial.outcome(self._job)
+            if isinstance(outcome, Refused):
+                return outcome
+            if outcome is not None or not there:
+                return True
+        self._compare_made(items)
+        for i in self._chosen(items, there):
+            if self._compared >= self._needed(time.perf_counter_ns() - begun):
+                break
+            given = items.input(i)
+            if given is None or count == 1 and not self._is_tried and self._was_equal(given[0]):
+                self._same.update([i] if given else [])
+                continue
+            found = compare(verifier, items, i, culprit, unchanged)
+            if found is True:
+                self._equal(i, given[0])
+            elif isinstance(found, Other):
+                if self._is_tried or not is_steady(verifier, i, found):
+                    return Unsteady(i, found)
+                return self._differ(given[0], found)
+            elif verifier.is_aside(items, i):
+                self._same.add(i)
+        if self._is_enough():
+            if self._is_tried:
+                self._collection.stand(self._of_trial(), agrees=True)
+            else:
+                self._prove()
+            return True
+        if count == 1 and self._same:
+            if not self._is_tried:
+                self._tell_item(items)
+        elif self._is_stuck(count, there or list(self._same)):
+            return self._own()
+        return {i: value for i in wanted if i in self._same for value in _decoded(items, i)}
+
+    def _compare_made(self, items: Any) -> None:
+        """Items that were made here before others stored them need not be made again."""
+        for i in items.locate(list(self._made)) if self._made else ():
+            found, given, known = items.stored(i), items.input(i), self._made[i]
+            if found is not None and given is not None and known == encoded_digest(found[1], found[0]):
+                self._equal(i, given[0])
+            # If it differs, or cannot be told so, it is compared like any other.
+            del self._made[i]
+
+    def _chosen(self, items: Any, there: Sequence[int]) -> Iterator[int]:
+        """The items to be compared, of those that are there: what is wanted first, then by digest; then what
+        is not wanted yet."""
+
+        def by_digest(indices: Sequence[int]) -> list[int]:
+            return sorted(indices, key=lambda i: digest(CONTEXT, b"%d" % i + self._here.digest))
+
+        yield from (i for i in [*there[:1], *by_digest(there[1:])] if i not in self._same)
+        count = len(items)
+        if count > 1 and self._samples < SAMPLES_MAX:
+            self._samples += 1
+            step = max(1, count // LOOKED_AT_MAX)
+            others = items.locate([i for i in range(0, count, step) if i not in there][:LOOKED_AT_MAX])
+            yield from (i for i in by_digest(others) if i not in self._same)
+
+    def _needed(self, spent_ns: int) -> int:
+        """How many items have to be equal in all, after so much time was spent on comparing."""
+        if self._cost_ns >= DEAR_NS:
+            return 1
+        return CANARIES_MAX if spent_ns < CHEAP_NS else CANARIES
+
+    def _is_enough(self) -> bool:
+        # Where one is there in all, it is compared with that one.
+        there = max(1, self._collection.entries)
+        return self._compared >= (1 if self._cost_ns >= DEAR_NS else min(CANARIES, there))
+
+    @property
+    def _compared(self) -> int:
+        """Items of this collection that were equal in this world, in this process."""
+        return len(_equal.get(self._name, ()))
+
+    def _equal(self, i: int, fingerprint: bytes) -> None:
+        self._same.add(i)
+        if not self._is_tried or fingerprint not in _made_here.get(self._collection.digest, ()):
+            _equal.setdefault(self._name, set()).add(fingerprint)
+
+    def _was_equal(self, fingerprint: bytes) -> bool:
+        """Whether the item of this fingerprint was found to be equal in this world, by whichever process."""
+        if fingerprint in _equal.get(self._name, ()):
+            return True
+        kind, *_ = self._collection.stand(self._of_item(fingerprint))
+        return bool(kind == "proven")
+
+    def _tell_item(self, items: Any) -> None:
+        """Has it known that the one item of these was equal, where no more could be compared."""
+        given = items.input(0)
+        if given is not None and given[0] in _equal.get(self._name, ()):
+            self._collection.stand(self._of_item(given[0]), agrees=True)
+
+    def _of_item(self, fingerprint: bytes) -> bytes:
+        return digest(CONTEXT, b"item" + self._here.digest + fingerprint)
+
+    def _is_stuck(self, count: int, there: Sequence[int]) -> bool:
+        """Whether there is nothing to compare with, and it is of no use to wait for it: this world begins a
+        variant of its own."""
+        if there:
+            return False
+        if count == 1 or not self._others:
+            return True
+        return self._alone >= ALONE_MAX or time.monotonic() - self._since > ALONE_SECONDS
+
+    def _own(self) -> Split:
+        """The variant that this world begins."""
+        differs = world.differences(self._here, self._described)
+        why = f"nothing could be compared with what was made in another world: {differs}"
+        return self._split(self._here.digest, why)
+
+    def _differ(self, fingerprint: bytes, other: Other) -> Split:
+        """The variant of all worlds that yield this value for an item that is not equal."""
+        differs = world.differences(self._here, self._described)
+        key = digest(CONTEXT, fingerprint + element_digest(other.value))
+        split = self._split(key, f"{differs} ({other.how})")
+        what = f"something outside the identity changes the result: {split.why}"
+        warn_once(
+            f"variant {split.key.hex()}", f"{what}. This run shares with those that are like it in this."
+        )
+        return split
+
+    def _split(self, key: bytes, why: str) -> Split:
+        kind, *more = self._collection.stand(self._here.digest, differs=(key, why))
+        # Another process of the same world may have been first.
+        return Split(*more) if kind == "variant" else Split(key, why)
+
+    def _prove(self) -> None:
+        self._collection.stand(self._here.digest, agrees=True)
+        _proven.add(self._name)
+        _equal.pop(self._name, None)
+
+
+def _decoded(items: Any, i: int) -> Iterator[Any]:
+    found = items.stored(i)
+    if found is not None:
+        try:
+            yield values.decode(found[1], found[0])
+        except Exception as error:
+            # The class that it is of may be another one here.
+            not_cached(error)
+
+
+def encoded_digest(layout: str, *parts: Any) -> bytes:
+    """The digest of an element."""
+    return digest(CONTEXT, b"".join([layout.encode(), b"\0", *map(bytes, parts)]))
+
+
+def element_digest(value: Any) -> bytes:
+    """The digest of a value as an element; empty if it cannot be one."""
+    try:
+        return encoded_digest(*_flat(values.encode(value)))
+    except Exception:
+        return b""
+
+
+def _flat(encoded: values.Encoded) -> tuple[Any, ...]:
+    return encoded.layout, *encoded.parts
+
+
+def compare(
+    verifier: Verifier,
+    items: Any,
+    i: int,
+    culprit: Callable[[int], Any],
+    unchanged: Callable[[bool], bool],
+) -> Other | bool | None:
+    """Computes item i again and compares it with what is stored: whether it is equal, or what it is; None if
+    it could not be told (it fails, or its input changed meanwhile).
+
+    Raises `Tripped` as a fill does, with the generators at where they were.
+    """
+    given, found = items.input(i), items.stored(i)
+    if given is None or found is None or not unchanged(True):
+        return None
+    stored, layout = found
+    if not verifier.proves(stored, layout):
+        return None
+    before = tripwire.state()
+    try:
+        value = verifier.compute(i)
+        how = verifier.differs(value, layout, stored)
+    except Again:
+        tripwire.restore(before)
+        raise
+    except Exception:
+        # It raises again when its turn comes.
+        tripwire.restore(before)
+        return None
+    drawn = tripwire.moved(before)
+    by = culprit(i) if drawn is not None else None
+    if by is not None:
+        raise Tripped(drawn or "", before, by)
+    if items.input(i) != given or not unchanged(True):
+        return None
+    return True if how is None else Other(value, how)
+
+
+def is_steady(verifier: Verifier, i: int, other: Other) -> bool:
+    """Whether an item that is not what is stored is at least the same twice: else no world is to blame."""
+    before = tripwire.state()
+    try:
+        again, once = values.encode(verifier.compute(i)), values.encode(other.value)
+        return difference(once, again, verifier.tolerance()) is None
+    except Exception:
+        return False
+    finally:
+        if tripwire.moved(before) is not None:
+            tripwire.restore(before)

@@ -1,0 +1,224 @@
+"""Functions are run twice too: whether a function new to the node yields the same in another process.
+
+The job that first computes a value of a function goes on at once. Beside it, at idle priority, a process of
+its own (`leases/trial_process.py`) runs the function on the same arguments again, under other seeds, another
+hash seed and another clock, and keeps what it found as an entry. Until then the function is *unproven*: what
+was computed is there for other jobs, but whoever would be served it computes it again and compares.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import os
+import pickle
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from prebake import clients, graph, probe, values
+from prebake._sent import send
+from prebake.code import Identity, identify
+from prebake.errors import Code, Refused
+from prebake.judgement import Verdict
+
+#: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
+SECONDS_MAX = 10.0
+#: Trials of one process at a time: the machine is the jobs'.
+AT_ONCE = 2
+#: Arguments and code that are sent.
+PAYLOAD_BYTES_MAX = 1 << 26
+#: A job that finds a value whose trial is under way waits so long for it, about as long as one takes, before
+#: it computes the value again; looking so often.
+WAIT_SECONDS, POLL_SECONDS = 5.0, 0.02
+#: What a trial's process takes to start.
+BEGUN_SECONDS = 1.0
+#: What a second run says of a function. Other faults (it cannot be sent, it fails elsewhere) say nothing of
+#: its value: it stays unproven.
+FAULTS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE, Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
+
+PROVEN = "proven"
+#: Of this process's functions, by their digest: proven, or why they are not shared.
+_known: dict[bytes, Refused | str] = {}
+_running: list[subprocess.Popen[bytes]] = []
+
+
+class Task(NamedTuple):
+    """What is tried: a function's digest, and what a call of it gave."""
+
+    digest: bytes
+    name: str
+    #: Files and folders that are declared: compiled code may open them unheard.
+    declared: list[str]
+    #: Digests of the value: as an element, and of what it is made of.
+    expected: list[bytes]
+    #: What it read, as that was then: the second run must read the same.
+    stats: dict[str, tuple[int, ...]]
+    #: Of the function and its arguments, pickled.
+    objects: bytes
+    header: bytes
+
+
+class Applied:
+    """A function as a step: it is given its arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, given: tuple[Any, Any]) -> Any:
+        args, kwargs = given
+        return self.function(*args, **kwargs)
+
+
+class Trial:
+    """The trial of one function. `refused` and `proven` tell what is known of it."""
+
+    def __init__(self, function: Callable[..., Any], known: Identity, declared: list[str]) -> None:
+        self._function, self._known, self._declared = function, known, declared
+        self._name = graph.called(function)
+
+    def outcome(self, job: Any) -> Refused | str | None:
+        """What was found: proven, or why nothing of it is shared; None if it is not known yet."""
+        found = _known.get(self._known.digest)
+        if found is None:
+            items = entry(job, self._known.digest)
+            return None if items is None else self._read(items)
+        return found
+
+    def awaited(self, job: Any) -> Refused | str | None:
+        """The same; while a trial is under way it is waited for."""
+        items = entry(job, self._known.digest)
+        until = time.monotonic() + WAIT_SECONDS
+        while items is not None:
+            found = self._read(items)
+            if found is not None or not items.held([0]) or time.monotonic() > until:
+                return found
+            time.sleep(POLL_SECONDS)
+        return None
+
+    def _read(self, items: Any) -> Refused | str | None:
+        found = read(items)
+        if found is not None:
+            _known[self._known.digest] = found
+        return found
+
+    def begin(
+        self, given: tuple[Any, Any], value: Any, seconds: float, stats: dict[str, tuple[int, ...]]
+    ) -> None:
+        """Has it run again, if that was not done yet; `stats` are those of the files that it read. Best
+        effort: without it the function stays unproven."""
+        if seconds > SECONDS_MAX or self._known.digest in _known:
+            return
+        for each in [each for each in _running if each.poll() is not None]:
+            _leave(each)
+        if len(_running) >= AT_ONCE:
+            return
+        with contextlib.suppress(Exception), clients.own():
+            _running.append(self._begun(given, value, stats))
+
+    def _begun(
+        self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...]]
+    ) -> subprocess.Popen[bytes]:
+        objects = io.BytesIO()
+        send(({0: given}, [Applied(self._function)]), objects)
+        if objects.tell() > PAYLOAD_BYTES_MAX:
+            raise Refused(Code.TOO_LARGE, "its arguments are not sent to another process")
+        task = Task(
+            self._known.digest,
+            self._name,
+            self._declared,
+            [probe.element_digest(value), _identity(value)],
+            stats,
+            objects.getvalue(),
+            probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT),
+        )
+        with tempfile.TemporaryFile() as file:
+            pickle.dump(tuple(task), file)
+            file.seek(0)
+            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+            return subprocess.Popen(
+                [sys.executable, *flags, "-m", "prebake.leases.trial_process"],
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PREBAKE_AUTOSTART": "0", "PYTHONSAFEPATH": "1"},
+                start_new_session=True,
+            )
+
+
+@atexit.register
+def _wait_for_begun() -> None:
+    """A job that ends as its trial begins waits until that is known of, so that the next job waits for it."""
+    until = time.monotonic() + BEGUN_SECONDS
+    for each in _running:
+        if each.poll() is None and each.stdout is not None:
+            select.select([each.stdout], [], [], max(0.0, until - time.monotonic()))
+    for each in list(_running):
+        _leave(each)
+
+
+def _leave(process: subprocess.Popen[bytes]) -> None:
+    """It goes on without this process, if it still runs."""
+    _running.remove(process)
+    if process.stdout is not None:
+        process.stdout.close()
+    process.returncode = process.returncode or 0
+
+
+def _forget() -> None:
+    _running.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    # A parent's are none of a child's.
+    os.register_at_fork(after_in_child=_forget)
+
+
+def entry(job: Any, digest: bytes) -> Any:
+    """The native item that holds what a trial found."""
+    described = graph.chain([graph.arguments(), graph.named_step("prebake.trial")])
+    collection = job.plan(described)
+    return None if collection.bypass else collection.call("trial", digest, [])
+
+
+def read(items: Any) -> Refused | str | None:
+    """What a trial found, if it is there."""
+    if not items.locate([0]):
+        return None
+    found = items.stored(0)
+    if found is None:
+        return None
+    stored, layout = found
+    code, reason = values.decode(layout, stored)
+    return PROVEN if not code else Refused(Code(code), reason)
+
+
+def judged(verdict: Verdict, name: str, declared: list[str]) -> tuple[str, str] | None:
+    """Code and reason of what a second run found, both empty if it is the same; None if that says nothing of
+    the function."""
+    if verdict.code in FAULTS and verdict.lasting:
+        return verdict.code, f"{name}: {verdict.reason.partition(') ')[2] or verdict.reason}"
+    if verdict.deterministic_until != 1 or not verdict.lasting:
+        return None
+    unheard = [path for path in verdict.unhooked if not _is_declared(path, declared)]
+    if unheard:
+        said = f"{name}: compiled code opens {unheard[0]}, unheard by Python"
+        return Code.UNDECLARED, f"{said}: name it with prebake.cached(inputs=[...])"
+    return "", ""
+
+
+def _identity(value: Any) -> bytes:
+    try:
+        return identify(value).digest
+    except Refused:
+        return b""
+
+
+def _is_declared(path: str, declared: list[str]) -> bool:
+    real = [os.path.realpath(each) for each in declared]
+    return any(path == each or path.startswith(os.path.join(each, "")) for each in real)

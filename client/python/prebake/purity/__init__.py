@@ -1,0 +1,1 @@
+"""What may be shared, and what may not."""

@@ -1,0 +1,56 @@
+"""Values that lie in the memory of what they were made from: a view of an argument changes with it, a hit
+does not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+#: Containers within containers that are looked into, and members of each.
+DEPTH_MAX, MEMBERS_MAX = 3, 64
+
+
+def is_view(value: Any, given: Any) -> bool:
+    """Whether an array or tensor in a value lies in the memory of another one in what was given."""
+    theirs = [(own, *_extent(own)) for own in _arrays(given, DEPTH_MAX)]
+    if not theirs:
+        return False
+    for mine in _arrays(value, DEPTH_MAX):
+        start, end = _extent(mine)
+        if any(mine is not own and start < last and first < end for own, first, last in theirs):
+            return True
+    return False
+
+
+def _arrays(value: Any, depth: int) -> Iterator[Any]:
+    kind = type(value)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    arrays = [numpy.ndarray] if numpy is not None else []
+    arrays += [torch.Tensor] if torch is not None else []
+    if isinstance(value, tuple(arrays)):
+        yield value
+    elif depth and kind in (list, tuple):
+        for each in value[:MEMBERS_MAX]:
+            yield from _arrays(each, depth - 1)
+    elif depth and kind is dict:
+        for each in list(value.values())[:MEMBERS_MAX]:
+            yield from _arrays(each, depth - 1)
+
+
+def _extent(array: Any) -> tuple[int, int]:
+    """First byte and the one after the last; of what has no address, none."""
+    try:
+        if hasattr(array, "untyped_storage"):
+            first, size = array.data_ptr(), array.element_size()
+            steps = [step * size for step in array.stride()]
+        else:
+            first, size = array.ctypes.data, array.itemsize
+            steps = list(array.strides)
+        reach = [(length - 1) * step for length, step in zip(array.shape, steps, strict=True)]
+        if 0 in array.shape:
+            return 0, 0
+        return first + sum(min(0, each) for each in reach), first + sum(max(0, each) for each in reach) + size
+    except Exception:
+        # A tensor of another layout or device shares nothing that a caller writes to in place.
+        return 0, 0

@@ -1,0 +1,330 @@
+"""What no rule foresees: a change around the code is found by computing again what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prebake import _bin
+from prebake._demo_daemon import PrivateDaemon
+from prebake.identity import world
+from prebake.leases.proof import CANARIES, CANARIES_MAX
+
+Run = Callable[..., tuple[Any, int, str]]
+
+DIALECT = """
+import csv, io, json, sys
+import prebake
+
+csv.register_dialect("mine", delimiter=",")
+
+@prebake.cached
+def fields(text):
+    sys.stderr.write("called\\n")
+    return next(csv.reader(io.StringIO(text), dialect="mine"))
+
+print(json.dumps([fields(f"{i},b;c") for i in range(4)]))
+"""
+
+STEPS = """
+import csv, io, json, sys
+from pathlib import Path
+import prebake
+import dialects
+
+@prebake.pure
+def note():
+    sys.stderr.write("called\\n")
+
+def load(path):
+    note()
+    return Path(path).read_text()
+
+def parse(text):
+    import dialects
+    return next(csv.reader(io.StringIO(text), dialect=dialects.NAME))
+
+files = sorted(map(str, Path("texts").glob("*.txt")))
+print(json.dumps([element for element in prebake.wrap(files, [load, parse])]))
+"""
+
+
+@pytest.fixture
+def run(daemon: PrivateDaemon, tmp_path: Path) -> Run:
+    """Runs a script with these arguments in a fresh process: what it prints, how often it called, what it
+    said."""
+
+    def run(script: str, *arguments: str, on: bool = True, **variables: str) -> tuple[Any, int, str]:
+        (tmp_path / "main.py").write_text(script)
+        environment = {
+            **os.environ,
+            "PREBAKE": "on" if on else "off",
+            "PREBAKE_DIR": str(daemon.folder / "cache"),
+            "PREBAKE_AUTOSTART": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **variables,
+        }
+        done = subprocess.run(
+            [sys.executable, "main.py", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        said = "\n".join(line for line in done.stderr.splitlines() if line != "called")
+        return json.loads(done.stdout), done.stderr.count("called\n"), said
+
+    return run
+
+
+def ask(daemon: PrivateDaemon, *command: str) -> str:
+    """What the command line says."""
+    program = [str(_bin.path("prebake")), "--dir", str(daemon.folder / "cache"), *command]
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def twice(run: Run, script: str) -> tuple[Any, int, str]:
+    """What it gives, once another process has found its function to give the same: the dialect of a script is
+    not there where functions are tried beside it."""
+    first = run(script)
+    assert first[1] == 4 and run(script)[0] == first[0] and run(script)[:2] == (first[0], 0)
+    return first
+
+
+def test_a_setting_of_an_installed_package_splits_what_it_changes(run: Run, daemon: PrivateDaemon) -> None:
+    first = twice(run, DIALECT)
+    edited = DIALECT.replace('delimiter=","', 'delimiter=";"')
+    expected = run(edited, on=False)[0]
+    got, _, said = run(edited)
+    assert got == expected != first[0]
+    assert "something outside the identity changes the result" in said and "main.py" in said
+    assert [run(edited)[0] for _ in range(3)] == [expected] * 3
+    assert run(edited)[:2] == (expected, 0)
+    # Those that are as before are served what was there before.
+    assert run(DIALECT)[:2] == (first[0], 0)
+    variants = [each["variant"] for each in json.loads(ask(daemon, "status", "--json"))["collections"]]
+    assert any("main.py" in variant for variant in variants)
+    assert "M20" in ask(daemon, "explain")
+
+
+def test_a_world_that_changes_nothing_is_proven_once(run: Run) -> None:
+    first = twice(run, DIALECT)
+    got, calls, said = run(DIALECT, "--lr", "0.1")
+    assert got == first[0] and CANARIES <= calls <= CANARIES_MAX and said == ""
+    assert run(DIALECT, "--lr", "0.1")[0] == first[0]
+    assert run(DIALECT, "--lr", "0.1")[:2] == (first[0], 0)
+
+
+def test_an_item_that_is_equal_by_chance_proves_nothing(run: Run) -> None:
+    times = DIALECT.replace('csv.register_dialect("mine", delimiter=",")', "class Here: factor = 2")
+    times = times.replace("class Here", "import argparse\nargparse.factor = 2\nclass Here")
+    times = times.replace(
+        'next(csv.reader(io.StringIO(text), dialect="mine"))', "int(text[0]) * getattr(argparse, NAME)"
+    ).replace("@prebake.cached", 'NAME = "fac" + "tor"\n@prebake.cached')
+    run(times)
+    edited = times.replace("argparse.factor = 2", "argparse.factor = 3")
+    assert run(edited)[0] == run(edited, on=False)[0] == [0, 3, 6, 9]
+
+
+def test_a_pipelines_items_are_compared_before_any_is_served(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    for i in range(12):
+        (tmp_path / "texts" / f"{i:02}.txt").write_text(f"{i},b;c")
+    module = 'import csv\nNAME = "mine"\ncsv.register_dialect(NAME, delimiter=",")\n'
+    (tmp_path / "dialects.py").write_text(module)
+    first = run(STEPS)
+    assert first[1] == 12 and run(STEPS)[:2] == (first[0], 0)
+    # An argument makes another world, and nothing else.
+    got, calls, _ = run(STEPS, "other")
+    assert got == first[0] and CANARIES <= calls <= CANARIES_MAX
+    assert run(STEPS, "other")[:2] == (first[0], 0)
+    (tmp_path / "dialects.py").write_text(module.replace('","', '";"'))
+    expected = run(STEPS, on=False)[0]
+    assert expected != first[0] and run(STEPS)[0] == expected
+    assert run(STEPS)[:2] == (expected, 0)
+
+
+def test_worlds_are_kept_across_restarts(run: Run, daemon: PrivateDaemon) -> None:
+    first = twice(run, DIALECT)
+    for _ in range(3):
+        run(DIALECT, "other")
+    daemon.stop()
+    daemon.start()
+    assert run(DIALECT, "other")[:2] == (first[0], 0) and run(DIALECT)[:2] == (first[0], 0)
+
+
+def test_jobs_of_other_worlds_that_start_cold_share(run: Run, tmp_path: Path) -> None:
+    """One proves what it computes against what the other stores, and goes on with it."""
+    slow = STEPS.replace("    note()\n", "    note()\n    import time; time.sleep(0.02)\n")
+    (tmp_path / "dialects.py").write_text(
+        'import csv\nNAME = "mine"\ncsv.register_dialect(NAME, delimiter=",")\n'
+    )
+    (tmp_path / "texts").mkdir()
+    for i in range(100):
+        (tmp_path / "texts" / f"{i:03}.txt").write_text(f"{i},b;c")
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as jobs:
+        one, other = jobs.map(lambda argument: run(slow, argument), ["one", "other"])
+    assert one[0] == other[0] and one[1] + other[1] < 150
+
+
+def test_a_function_that_is_random_is_not_frozen(run: Run) -> None:
+    script = """
+import ctypes, json, sys
+import prebake
+
+state = ctypes.CDLL(None)
+state.srand(7)
+
+@prebake.pure
+def draw():
+    return state.rand()
+
+@prebake.cached
+def noisy(n):
+    return [draw() for _ in range(n)]
+
+print(json.dumps([noisy(3) for _ in range(5)]))
+"""
+    assert run(script)[0] == run(script, on=False)[0]
+    assert run(script)[0] == run(script, on=False)[0]
+
+
+def test_what_a_second_run_finds_is_there_for_the_next_job(run: Run, daemon: PrivateDaemon) -> None:
+    script = """
+import json, os, sys
+import prebake
+
+@prebake.cached
+def order(text):
+    sys.stderr.write("called\\n")
+    return sorted(set(text))
+
+print(json.dumps(order("some words")))
+"""
+    run(script)
+    until = time.monotonic() + 30
+    while '"trial"' not in ask(daemon, "status", "--json") and time.monotonic() < until:
+        time.sleep(0.1)
+    assert run(script)[1] == 0
+
+
+def test_a_function_that_writes_a_file_is_called_each_time(run: Run, tmp_path: Path) -> None:
+    script = """
+import json, sys
+from pathlib import Path
+import prebake
+
+@prebake.cached
+def prepare(name):
+    sys.stderr.write("called\\n")
+    Path(name).write_text("made")
+    return name
+
+print(json.dumps(prepare("out.txt")))
+"""
+    for _ in range(2):
+        got, calls, said = run(script)
+        assert (got, calls) == ("out.txt", 1) and (tmp_path / "out.txt").read_text() == "made"
+        assert "R26" in said
+        (tmp_path / "out.txt").unlink()
+
+
+def test_a_view_of_an_argument_is_not_shared(run: Run) -> None:
+    script = """
+import json, sys
+import numpy as np
+import prebake
+
+@prebake.cached
+def crop(a):
+    return a[1:3]
+
+a = np.arange(5)
+view = crop(a)
+a[1] = 99
+print(json.dumps(view.tolist()))
+"""
+    assert [run(script)[0] for _ in range(3)] == [[99, 2]] * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "functools.partial(scale, k=2)",
+        "Scale(2)",
+        "np.vectorize(lambda x: x * 2)",
+    ],
+)
+def test_what_is_called_need_not_be_a_function(run: Run, function: str) -> None:
+    script = f"""
+import functools, json, sys
+import numpy as np
+import prebake
+
+def scale(x, k):
+    return x * k
+
+class Scale:
+    def __init__(self, k):
+        self.k = k
+    def __call__(self, x):
+        return x * self.k
+
+doubled = prebake.cached({function})
+print(json.dumps([int(doubled(3)), int(doubled(3))]))
+"""
+    assert [run(script)[0] for _ in range(2)] == [[6, 6]] * 2
+
+
+def test_names_that_are_looked_up_in_the_frame_of_the_caller_count(run: Run) -> None:
+    script = """
+import json, sys
+import pandas as pd
+import prebake
+
+LEAST = 1
+
+@prebake.cached
+def chosen(n):
+    return pd.DataFrame({"a": range(n)}).query("a > @LEAST")["a"].tolist()
+
+print(json.dumps([chosen(n) for n in (1, 2, 4, 5)]))
+"""
+    pytest.importorskip("pandas")
+    run(script)
+    edited = script.replace("LEAST = 1", "LEAST = 3")
+    assert run(edited)[0] == run(edited, on=False)[0] == [[], [], [], [4]]
+
+
+def test_a_world_is_what_surrounds_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = world.current()
+    assert before is not None and world.current() is before
+    monkeypatch.setenv("SOME_SCALE", "2")
+    changed = world.current()
+    assert changed is not None and changed.digest != before.digest
+    assert world.differences(changed, before.described()) == "variable SOME_SCALE (new)"
+    monkeypatch.delenv("SOME_SCALE")
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--more"])
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "train.py", raising=False)
+    assert "argument" in world.differences(world.current() or before, before.described())
+    monkeypatch.undo()
+    # Of a terminal, and Prebake's own.
+    monkeypatch.setenv("COLUMNS", "77")
+    monkeypatch.setenv("PREBAKE_VERIFY", "0")
+    again = world.current()
+    assert again is not None and again.digest == before.digest
+    monkeypatch.chdir(tmp_path)
+    assert "working folder" in world.differences(world.current() or before, before.described())
+    assert "not known" in world.differences(before, b"")

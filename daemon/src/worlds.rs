@@ -1,0 +1,291 @@
+//! The worlds of a collection: in which its entries were made, or found to be the same when they were computed again.
+//!
+//! A world is all that surrounds a job's code and is no part of a graph (the client's digest of it: the user's files that
+//! are imported, arguments, variables, packages, settings). It may change what the graph yields in a way that no rule
+//! foresaw. So a job is served entries of a collection, and adds to them, only in a world in which they are proven: the
+//! first that used it, and those in which a client computed some again and found them equal. Where they differ, a client
+//! is told of a variant: the graph with a parameter more, and so another collection.
+//!
+//! The first world stays the first: what was proven against it stays true, however old the index is that tells of it.
+//! Without the record a collection that has entries is proven nowhere, and clients compare again.
+
+use crate::{
+    cache::{Cache, domain},
+    collection::Collection,
+    error::{Error, Kind, Result},
+    index::Space,
+    notes,
+    session::Session,
+};
+use parking_lot::Mutex;
+use prebake_fingerprint::Digest;
+use prebake_proto::{
+    leaf::cut,
+    v1::{self, world_request::Found, world_response::Standing},
+};
+use prost::Message;
+use std::collections::VecDeque;
+
+/// Worlds kept of one collection, the newest: each edit of a script is one, and each takes some 40 bytes. A world that was
+/// forgotten is compared again.
+pub const WORLDS_MAX: usize = 256;
+
+/// Bytes of a description: a digest for each of some hundred files and variables.
+const DESCRIPTION_BYTES_MAX: usize = 48 << 10;
+
+/// Bytes of what differs, in words.
+const WHY_BYTES_MAX: usize = 1024;
+
+/// A variant's key and why there is one.
+type Variant = (Digest, String);
+
+#[derive(Default)]
+struct State {
+    /// Whether the index was asked.
+    read: bool,
+    /// The world that others are compared with; None while there is none, or while it is not known.
+    first: Option<Digest>,
+    description: Vec<u8>,
+    /// The others, oldest first.
+    others: VecDeque<(Digest, Option<Variant>)>,
+}
+
+/// In which worlds a collection's entries may be served.
+#[derive(Default)]
+pub struct Worlds(Mutex<State>);
+
+/// Of a collection, for people.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Worlds in which its entries were made or found to be the same.
+    pub proven: u64,
+    /// Worlds in which they were found to be others.
+    pub variant: u64,
+    /// What differed in the last of these, in words.
+    pub last_variant: String,
+}
+
+impl Worlds {
+    /// What is known so far.
+    pub fn summary(&self) -> Summary {
+        let state = self.0.lock();
+        let mut variants = state.others.iter().filter_map(|(_, variant)| variant.as_ref());
+        let variant = variants.clone().count() as u64;
+        let all = state.others.len() as u64 + u64::from(state.first.is_some());
+        Summary {
+            proven: all - variant,
+            variant,
+            last_variant: variants
+                .next_back()
+                .map_or_else(String::new, |(_, why)| why.clone()),
+        }
+    }
+}
+
+impl State {
+    /// Where a world stands. `begins` says that there is nothing that could be another world's, and that its job is
+    /// about to add the first entry.
+    fn stand(&mut self, world: Digest, begins: bool) -> (Standing, bool) {
+        if self.first.is_none() && begins && self.others.is_empty() {
+            self.first = Some(world);
+            return (Standing::Proven(v1::Proven { first: true }), true);
+        }
+        let proven = Standing::Proven(v1::Proven { first: false });
+        if self.first == Some(world) {
+            return (proven, false);
+        }
+        let standing = match self.others.iter().find(|(known, _)| *known == world) {
+            Some((_, None)) => proven,
+            Some((_, Some((key, why)))) => Standing::Variant(v1::Variant {
+                key: key.0.to_vec().into(),
+                why: why.clone(),
+            }),
+            None => Standing::Unproven(v1::Unproven {
+                description: self.description.clone().into(),
+                ..v1::Unproven::default()
+            }),
+        };
+        (standing, false)
+    }
+
+    /// Takes note of what was found in a world; whether that is new. What was found first stays.
+    fn learn(&mut self, world: Digest, variant: Option<Variant>) -> bool {
+        if self.first == Some(world) || self.others.iter().any(|(known, _)| *known == world) {
+            return false;
+        }
+        if self.others.len() >= WORLDS_MAX {
+            self.others.pop_front();
+        }
+        self.others.push_back((world, variant));
+        true
+    }
+
+    fn record(&self) -> v1::Worlds {
+        let world = |(digest, variant): &(Digest, Option<Variant>)| v1::World {
+            digest: digest.0.to_vec().into(),
+            variant: variant.as_ref().map(|(key, why)| v1::Variant {
+                key: key.0.to_vec().into(),
+                why: why.clone(),
+            }),
+        };
+        let first = self.first.map(|first| (first, None));
+        v1::Worlds {
+            // Without a first one an empty digest stands in its place.
+            worlds: std::iter::once(first.as_ref().map_or_else(v1::World::default, world))
+                .chain(self.others.iter().map(world))
+                .collect(),
+            description: self.description.clone().into(),
+        }
+    }
+
+    fn recall(&mut self, record: v1::Worlds) {
+        let variant = |variant: v1::Variant| Some((Digest::try_from(&variant.key[..]).ok()?, variant.why));
+        let world = |world: v1::World| {
+            let digest = Digest::try_from(&world.digest[..]).ok()?;
+            match world.variant {
+                None => Some((digest, None)),
+                // A key that cannot be read leaves the world unproven.
+                Some(given) => Some((digest, Some(variant(given)?))),
+            }
+        };
+        let mut worlds = record.worlds.into_iter();
+        self.first = worlds.next().and_then(world).map(|(digest, _)| digest);
+        self.others = worlds.filter_map(world).take(WORLDS_MAX).collect();
+        self.description = record.description.to_vec();
+    }
+}
+
+/// Where a caller's world stands, after what it found.
+///
+/// # Errors
+/// `bad-request` for what is no digest or too long; `no-collection`.
+pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<v1::WorldResponse> {
+    let collection = cache.catalog.get(ask.collection, &domain(session))?;
+    let bad = |what: &str| Error::new(Kind::Invalid, "bad-request", what.to_owned());
+    let digest = |bytes: &[u8]| Digest::try_from(bytes).map_err(|_| bad("a world or variant is a digest"));
+    let world = digest(&ask.world)?;
+    if ask.description.len() > DESCRIPTION_BYTES_MAX {
+        return Err(bad("the description of a world is too long"));
+    }
+    let found = match ask.found {
+        None => None,
+        Some(Found::Agrees(_)) => Some(None),
+        Some(Found::Differs(variant)) => Some(Some((digest(&variant.key)?, cut(variant.why, WHY_BYTES_MAX)))),
+    };
+    let mut state = collection.worlds.0.lock();
+    if !std::mem::replace(&mut state.read, true) {
+        let key = notes::key(&collection.domain, collection.graph.digest());
+        let value = cache.index.get(Space::Worlds, &key).ok().flatten();
+        if let Some(record) = value.and_then(|value| v1::Worlds::decode(&value[..]).ok()) {
+            state.recall(record);
+        }
+    }
+    let mut changed = found.is_some_and(|found| state.learn(world, found));
+    let (mut standing, new) = state.stand(world, ask.begins && collection.is_empty());
+    changed |= new;
+    if state.first == Some(world) && state.description.is_empty() && !ask.description.is_empty() {
+        state.description = ask.description.to_vec();
+        changed = true;
+    }
+    if changed {
+        keep(cache, &collection, &state);
+    }
+    drop(state);
+    if let Standing::Unproven(unproven) = &mut standing {
+        let mut sessions = cache.sessions.all();
+        sessions.retain(|other| other.id != session.id && other.collections().contains(&collection.id));
+        unproven.others = !sessions.is_empty();
+        let (cpu_ns, rows) = collection.cost();
+        unproven.cost_ns = cpu_ns.checked_div(rows).unwrap_or(0);
+    }
+    Ok(v1::WorldResponse {
+        standing: Some(standing),
+    })
+}
+
+/// Writes what is known of a collection's worlds. Without it they are compared again after a restart.
+fn keep(cache: &Cache, collection: &Collection, state: &State) {
+    let key = notes::key(&collection.domain, collection.graph.digest());
+    let record = (key, state.record().encode_to_vec());
+    let room = cache.index_space.claim(notes::records(&record.1), &cache.ssd);
+    if let Err(error) = room.and_then(|()| cache.index.put(Space::Worlds, &[record])) {
+        cache.metrics.errors.with_label_values(&[error.code()]).inc();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn world(n: u8) -> Digest {
+        Digest([n; 32])
+    }
+
+    fn is_proven(state: &mut State, n: u8, begins: bool) -> bool {
+        matches!(state.stand(world(n), begins).0, Standing::Proven(_))
+    }
+
+    #[test]
+    fn the_first_world_of_an_empty_collection_is_proven_and_no_other() {
+        let mut state = State::default();
+        assert!(is_proven(&mut state, 1, true));
+        assert!(!is_proven(&mut state, 2, true) && is_proven(&mut state, 1, false));
+        // Its entries may be gone; that what was proven against it holds, is not.
+        assert!(!is_proven(&mut state, 3, true));
+    }
+
+    #[test]
+    fn entries_of_an_unknown_world_are_proven_nowhere() {
+        let mut state = State::default();
+        assert!(!is_proven(&mut state, 1, false));
+        assert!(state.learn(world(1), None));
+        assert!(is_proven(&mut state, 1, false) && !is_proven(&mut state, 2, true));
+    }
+
+    #[test]
+    fn what_was_found_first_stays_and_survives_a_restart() {
+        let mut state = State::default();
+        assert!(is_proven(&mut state, 1, true));
+        assert!(state.learn(world(2), Some((world(9), "main.py".into()))));
+        assert!(!state.learn(world(2), None) && !state.learn(world(1), Some((world(9), String::new()))));
+        state.description = b"made of".to_vec();
+        let mut again = State::default();
+        again.recall(v1::Worlds::decode(&state.record().encode_to_vec()[..]).unwrap());
+        assert!(is_proven(&mut again, 1, false) && !is_proven(&mut again, 3, true));
+        let standing = again.stand(world(2), false).0;
+        assert!(matches!(standing, Standing::Variant(v) if v.key == world(9).0[..] && v.why == "main.py"));
+        assert_eq!(again.description, b"made of");
+        let summary = Worlds(Mutex::new(again)).summary();
+        assert_eq!(
+            (summary.proven, summary.variant, &*summary.last_variant),
+            (1, 1, "main.py")
+        );
+    }
+
+    #[test]
+    fn a_damaged_record_proves_nothing() {
+        let mut state = State::default();
+        assert!(is_proven(&mut state, 1, true));
+        assert!(state.learn(world(2), Some((world(9), String::new()))));
+        let mut record = state.record();
+        record.worlds[0].digest = vec![1; 7].into();
+        record.worlds[1].variant.as_mut().unwrap().key = vec![].into();
+        let mut again = State::default();
+        again.recall(record);
+        assert!(!is_proven(&mut again, 1, false) && !is_proven(&mut again, 2, false));
+    }
+
+    #[test]
+    fn the_oldest_of_many_worlds_are_compared_again() {
+        let mut state = State::default();
+        assert!(is_proven(&mut state, 0, true));
+        for n in 0..=WORLDS_MAX {
+            let mut digest = [7; 32];
+            digest[..8].copy_from_slice(&(n as u64).to_le_bytes());
+            assert!(state.learn(Digest(digest), None));
+        }
+        assert_eq!(state.others.len(), WORLDS_MAX);
+        assert!(is_proven(&mut state, 0, false));
+    }
+}
