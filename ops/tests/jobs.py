@@ -52,7 +52,7 @@ def drifting(text: bytes) -> int:
 
 
 def drift() -> int:
-    return int(os.environ["DRIFT"])
+    return int(os.environ["PREBAKE_TEST_DRIFT"])
 
 
 PIPELINES = {

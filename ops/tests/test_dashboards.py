@@ -108,8 +108,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         (shared / "000.txt").write_bytes(b"edited")
         mix.run("share", shared)
         mix.run("share", shared, PREBAKE_VERIFY="1")
-        mix.run("drifting", few, DRIFT="0")
-        mix.run("drifting", few, DRIFT="1", PREBAKE_VERIFY="1")
+        mix.run("drifting", few, PREBAKE_TEST_DRIFT="0")
+        mix.run("drifting", few, PREBAKE_TEST_DRIFT="1", PREBAKE_VERIFY="1")
         mix.run("large", large)
         # The dear elements push out the cheap ones, which are then missed.
         mix.run("cheap", few)

@@ -14,6 +14,7 @@ from prebake.again import Tripped
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead, unseen
+from prebake.identity.executed import Scope
 from prebake.reads import Background, Recorder, also
 from prebake.record import Record
 from prebake.watched import SETTLED_NS, Watched, refuse_unheard
@@ -69,6 +70,7 @@ class _Resumed:
         self._next = -1
         self._stats: list[Any] = []
         self._opened = Record()
+        self._scope = Scope()
         self._background = Background() if background else None
 
     def close(self) -> None:
@@ -79,7 +81,7 @@ class _Resumed:
 
     def take(self, i: int, paths: Sequence[str]) -> Any:
         stats = [_stat(path) for path in paths]
-        with Recorder(background=self._background is not None) as record:
+        with Recorder(self._background is not None, self._scope) as record:
             if i != self._next or stats != self._stats:
                 self._source, self._stats, self._opened = self._begin(i), stats, Record()
             # After an error it is nowhere.
@@ -103,8 +105,8 @@ class Entries:
     """The values of `step` over `inputs`; `compute(i)` makes the one of input i.
 
     `step` is what the values are known by: a function, or a partial of one with parameters. Raises `Refused`
-    if that cannot be known. With `in_turn` no value is made before those that stand before it. `recorder`
-    records what making one opens.
+    if that cannot be known. With `in_turn` no value is made before those that stand before it. With
+    `background`, threads that record nothing themselves work for what is made.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class Entries:
         inputs: Sequence[Input],
         compute: Callable[[int], Any],
         in_turn: bool = False,
-        recorder: Callable[[], Recorder] = Recorder,
+        background: bool = False,
     ) -> None:
         self._step = step
         self._in_turn = in_turn
@@ -132,7 +134,7 @@ class Entries:
             declared=lambda i: inputs[i].paths,
             described=lambda: (self._known, self._described_ns - SETTLED_NS),
             unchanged=self._unchanged,
-            recorder=recorder,
+            background=background,
             tolerance=lambda: marks.tolerance(step),
         )
 

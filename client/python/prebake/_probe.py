@@ -23,6 +23,7 @@ from typing import Any
 from prebake import _native, bytecode, encoder, packages, snapshot, tripwire
 from prebake._startup import is_users
 from prebake.code import identify
+from prebake.identity.executed import Reached, Scope
 from prebake.judgement import Report
 from prebake.probe import digest, element_digest
 from prebake.reads import Recorder
@@ -122,6 +123,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     except BaseException as error:
         return {"error": _words(error)}
     _seed()
+    scopes = [Scope() for _ in steps]
     first: Report = {}
     before: list[_State] = []
     changed = [False] * len(steps)
@@ -133,13 +135,13 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         before[:] = now
 
     for i in reversed(items):
-        first[str(i)] = _ran(sources[i], steps)
+        first[str(i)] = _ran(sources[i], steps, scopes)
         if len(first) == 1:
             # What changes with the first item only is preparation: a file opened, a table read.
             look()
     look()
     # No item after the same item as before.
-    second = {str(i): _ran(sources[i], steps) for i in items[1::2] + items[::2]}
+    second = {str(i): _ran(sources[i], steps, scopes) for i in items[1::2] + items[::2]}
     look()
     for at, step in enumerate(steps):
         together = getattr(step, "together", None)
@@ -151,6 +153,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         "loaded": {"reads": [path for path in loaded.reads if is_users(path)], "network": loaded.network},
         "opened": sorted(_opened),
         "mapped": _programs(),
+        "ran": _beside(steps, scopes),
     }
 
 
@@ -169,16 +172,28 @@ def _compare(
     )
 
 
-def _ran(value: Any, steps: list[Callable[[Any], Any]]) -> list[Report]:
+def _beside(steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> list[list[str]]:
+    """Of each step, what it ran or read beside what describes it and the others."""
+    reached = Reached()
+    for step in steps:
+        try:
+            reached.update(identify(step).reached)
+        except Exception:
+            # What cannot be described runs in the job.
+            continue
+    return [scope.names(reached) for scope in scopes]
+
+
+def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> list[Report]:
     """What was seen of each step, to the first that fails."""
     found = []
     look: Callable[[Any], bytes] = digest
     known = digest(value)
-    for step in steps:
+    for step, scope in zip(steps, scopes, strict=True):
         held = _generators(step)
         token = tripwire.state()
         error, result = "", None
-        with Recorder() as record:
+        with Recorder(scope=scope) as record:
             try:
                 result = step(value)
             except BaseException as raised:

@@ -42,7 +42,7 @@ class Approval:
             self._unfollowed += 1
             return False
         try:
-            check(record, [*reads, *self._described_files(record)], f"item {i}")
+            check(record, [*reads, *self._described_files(record)], f"item {i}", declared is not None)
         except Refused as refused:
             if declared is not None or refused.code is not Code.UNDECLARED or self._further >= UNFOLLOWED_MAX:
                 raise

@@ -17,6 +17,7 @@ from prebake.bytecode import converses
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
+from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.purity import aliases
 from prebake.reads import hidden, served
@@ -54,6 +55,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             f"{_shown(function)} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
+    scope = Scope()
     if inspect.isgeneratorfunction(function):
         return _generator(function, inputs, signature)
 
@@ -62,7 +64,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         if native() is None:
             return function(*args, **kwargs)
         bound = _bound(signature, args, kwargs)
-        fill = None if bound is None else _fill(function, inputs, bound)
+        fill = None if bound is None else _fill(function, inputs, bound, scope)
         if fill is None:
             return function(*args, **kwargs)
         assert bound is not None, "it was filled"
@@ -132,12 +134,16 @@ def _called(function: Any, inputs: list[str | Path], bound: inspect.BoundArgumen
     return Called(function, bound, paths, frozenset(map(str, lists)))
 
 
-def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments) -> Watched | None:
+def _fill(
+    function: Any, inputs: list[str | Path], bound: inspect.BoundArguments, scope: Scope
+) -> Watched | None:
     """The one item that a call is; None if it cannot be identified."""
     name, since, begun = _shown(function), time.time_ns() - SETTLED_NS, time.monotonic()
     try:
         known = identify(function, graph.called(function))
-        arguments = identify(dict(bound.arguments), f"{name} arguments").digest
+        arguments_known = identify(dict(bound.arguments), f"{name} arguments")
+        arguments = arguments_known.digest
+        known.reached.update(arguments_known.reached)
         paths = [path for each in inputs for path in _paths(each, bound)]
         if not inputs:
             refuse_unheard(known, name)
@@ -222,6 +228,7 @@ def _fill(function: Any, inputs: list[str | Path], bound: inspect.BoundArguments
         unchanged=unchanged,
         extensible=False,
         tolerance=lambda: marks.tolerance(function),
+        scope=scope,
         trial=trial,
         tried=tried,
     )

@@ -27,7 +27,10 @@ from prebake.discovery import check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
+from prebake.identity.executed import Scope
 from prebake.judgement import Verdict
+from prebake.leases.proof import Split, varied
+from prebake.leases.stream_proof import Head, StreamProof
 from prebake.reads import Recorder
 from prebake.verdict import verdict
 from prebake.watched import SETTLED_NS, refuse_unheard
@@ -35,6 +38,8 @@ from prebake.watched import SETTLED_NS, refuse_unheard
 CONTEXT = "prebake 2026 stream v1"
 #: Elements in an entry, and their bytes: few enough that a job which stops early made little for nobody.
 ELEMENTS_MAX, BYTES_MAX = 256, 16 << 20
+#: Times that a stream asks for more before its first element.
+ASKS_MAX = 64
 #: Elements that a probe takes from the beginning, in two runs.
 PROBED = (3, 6)
 #: Values that are the same wherever they are.
@@ -97,10 +102,13 @@ class Chain:
         self._asked = asks.Asks()
         self._tracked: dict[str, Any] = {}
         self._block: Block | None = None
+        self._scope = Scope()
         #: Not shared from here on; and why, if that holds for later runs too.
         self._through = False
         self.refused: Refused | None = None
+        self._job: Any = None
         self._collection: tuple[Any, Any] | None = None
+        self._proof = StreamProof(self._plan, self._stored_head, self._made_head)
 
     def elements(self) -> Iterator[Any]:
         """All elements in turn: read, waited for, or made here."""
@@ -183,8 +191,8 @@ class Chain:
     def _open(self, job: Any) -> Any:
         if self._collection is None or self._collection[0] is not job:
             target = self._stream.roots()[0]
-            described = graph.chain([graph.arguments(), graph.step(target, self._known)])
-            collection = job.plan(described)
+            self._job = job
+            collection = self._plan(self._proof.variants(job.boot_id))
             if collection.bypass:
                 warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
                 self._through = True
@@ -193,6 +201,35 @@ class Chain:
                 self._prove()
             self._collection = job, collection
         return self._collection[1].named("/", [(self._key, f"element {self._served}")], unread=True)
+
+    def _plan(self, variants: list[Split]) -> Any:
+        target = self._stream.roots()[0]
+        described = graph.chain([graph.arguments(), graph.step(target, self._known)])
+        return self._job.plan(varied(described, variants))
+
+    def _stored_head(self, collection: Any) -> Head | None:
+        """What is there of its first elements, without making any."""
+        key = self._key
+        for _ in range(ASKS_MAX):
+            items = collection.named("/", [(key, "element 0")], unread=True)
+            found = items.stored(0) if items.locate([0]) else None
+            if found is None:
+                return None
+            stored, layout = found
+            held = values.decode(layout, stored)
+            if type(held) is not str:
+                ended, elements = held
+                return Head(elements, ended)
+            key = digest(CONTEXT, b"".join([key, *map(self._answer, json.loads(held))]))
+        return None
+
+    def _made_head(self, count: int) -> Head:
+        with self._stream.given({}):
+            elements = []
+            for element in itertools.islice(self._stream.begin({}), count):
+                # What it yielded it may go on to work on in place.
+                elements.append(self._copied(element)[0])
+        return Head(elements, len(elements) < count)
 
     def _prove(self) -> None:
         found, _ = verdict([self._known], _itself, [_Head(self._stream)], (), len(PROBED))
@@ -278,8 +315,12 @@ class Chain:
                 name: asks.Tracked(items, self._asked.note(name))
                 for name, items in self._stream.lists().items()
             }
-        with place.watched() as seed, self._stream.given(tracked), Recorder() as record:
+        scope = self._scope
+        with place.watched() as seed, self._stream.given(tracked), Recorder(scope=scope) as record:
             block = self._taken(tracked)
+        for path in scope.files(self._known.reached):
+            record.read(path)
+        record.incomplete = record.incomplete or scope.unseen or None
         drawn = tripwire.moved(before)
         if seed.asked:
             raise Tripped("its worker's seed", before, self._stream)

@@ -13,6 +13,7 @@ from prebake import members
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
 from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
+from prebake.identity.executed import Reached
 from prebake.instances import encode
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
 from prebake.surroundings import surround
@@ -40,6 +41,8 @@ class Identity(NamedTuple):
     #: Functions that keep what they returned, if files are opened whose names are not written in the code:
     #: what they kept may be of one.
     memos: tuple[Any, ...] = ()
+    #: Code and variables that are a part of it.
+    reached: Reached = Reached()  # noqa: RUF012
 
 
 def fingerprint(value: Any) -> str:
@@ -83,6 +86,7 @@ def _identify(value: Any, name: str, watch: Watch | None) -> Identity:
         # An odd object can raise anything when looked at.
         said = f"cannot be looked at: {type(error).__name__}: {error}"
         raise encoder.refuse(Code.OPAQUE, said) from error
+    encoder.reached.variables = frozenset(encoder.variables)
     whole = digest(CODE_CONTEXT, encoder.out)
     if len(encoder.leaves) >= LEAVES_MAX:
         # One leaf stands for the rest.
@@ -94,4 +98,5 @@ def _identify(value: Any, name: str, watch: Watch | None) -> Identity:
         tuple(encoder.files),
         tuple(sorted(encoder.unheard)),
         tuple(encoder.memos) if encoder.opens else (),
+        encoder.reached,
     )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from prebake import facts, graph
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill
+from prebake.identity.executed import Scope
 from prebake.looks import Look, is_look
 from prebake.reads import Recorder
 from prebake.record import Record
@@ -41,7 +42,7 @@ class Fresh(NamedTuple):
 
 class Discovery:
     """The reads of a source's items. `load` makes an item as far as it reads; `operators` are what it runs.
-    `learned` is told the reads of each item, once in a process.
+    `learned` is told the reads of each item, once in a process. In `scope` it is watched what code runs.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class Discovery:
         learned: Callable[[int, list[str]], None],
         culprit: Callable[[int], Any],
         unchanged: Callable[[bool], bool],
+        scope: Scope,
     ) -> None:
         self._source = source
         self._make = load
         self._operators = operators
         self._learned = learned
+        self._scope = scope
         self._known = bytearray(source.count)
         self._since = time.monotonic()
         self._own = threading.local()
@@ -117,7 +120,7 @@ class Discovery:
 
     def _load(self, i: int) -> list[bytes]:
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
-        with Recorder() as record:
+        with Recorder(scope=self._scope) as record:
             loaded = self._make(i)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
@@ -173,8 +176,9 @@ def followed(record: Record, folders: Collection[str], what: str) -> None:
         )
 
 
-def check(record: Record, allowed: Sequence[str], what: str) -> None:
-    """Raises `Refused` if more was looked at than the files that an item is known to read."""
+def check(record: Record, allowed: Sequence[str], what: str, declared: bool = False) -> None:
+    """Raises `Refused` if more was looked at than the files that an item is known to read. Where they are
+    `declared`, what an installed package looks at beside them (a lock, the folder) is its own matter."""
     followed(record, record.listed, what)
     if (
         len(record.reads) <= FEW
@@ -187,6 +191,8 @@ def check(record: Record, allowed: Sequence[str], what: str) -> None:
     known = {os.path.abspath(path) for path in allowed if not facts.is_fact(path)}
     told = {facts.canonical(name) for name in allowed if facts.is_fact(name)}
     for fact in record.facts():
+        if declared and is_look(fact) and Look.of(fact).path in record.by_packages:
+            continue
         if fact not in told and not (is_look(fact) and Look.of(fact).is_shown_by(known, told)):
             raise Refused(
                 Code.UNDECLARED,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from prebake import packages
 from prebake._job import native
 from prebake.errors import Code, Refused
+from prebake.identity.executed import Reached
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
 from prebake.lookup import public, verdict_of
 from prebake.watch import COMPARED, Watch
@@ -74,6 +75,8 @@ class Encoder:
         self.opens = False
         #: Functions that keep what they returned.
         self.memos: list[Any] = []
+        #: Code that is a part of it.
+        self.reached = Reached()
         #: Above 0 within what its user vouches for: its code is not judged.
         self.trusted = 0
         self._left = VALUES_MAX
@@ -265,7 +268,7 @@ class Encoder:
             self.kind,
             dict(self.open),
         )
-        trusted = self.trusted
+        trusted, reached = self.trusted, self.reached.mark()
         try:
             write()
         except Refused as refused:
@@ -274,6 +277,7 @@ class Encoder:
             size, numbers, steps, leaves, self.kind, self.open = before
             del self.out[size:], self.path[steps:], self.leaves[leaves:]
             self._forget(numbers)
+            self.reached.forget_since(reached)
             self.trusted = trusted
             return refused
         return None

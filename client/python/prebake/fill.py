@@ -202,12 +202,14 @@ class Fill:
 
     def _opened_here(self, job: Any) -> Any:
         """The items of this process's world; None if they cannot be told."""
-        planner = Planner(job)
         self.ready = self._proof = None
+        if self._prover is None:
+            return self._open_items(job)
+        planner = Planner(job)
         items = self._open_items(planner)
-        self._world = None if self._prover is None else world.current()
+        self._world = world.current()
         if self._world is None:
-            return items if self._prover is None else None
+            return None
         while items is not None and planner.collection is not None:
             self._collection = planner.collection
             proof = Proof(planner.collection, self._world, job, self._trial)

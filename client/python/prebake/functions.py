@@ -51,6 +51,7 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.named(owner, module, code.co_qualname)
         return
     encoder.number(function)
+    encoder.reached.add(code)
     encoder.watch.followed(function)
     if owner is None:
         start = len(encoder.out)

@@ -17,7 +17,10 @@ from typing import Any
 
 from prebake import bytecode, packages
 from prebake.code import Identity
+from prebake.encoder import digest
 from prebake.marks import Pure
+
+CONTEXT = "prebake 2026 operator v1"
 
 #: The version of the graph message that this module writes.
 GRAPH_VERSION = 1
@@ -53,6 +56,28 @@ def step(transform: Any, identity: Identity) -> Json:
 def named_step(name: str) -> Json:
     """An operator of Prebake's own."""
     return {"name": name, "version": "1", "determinism": {"deterministic": True}}
+
+
+def made_of(operator: Json, more: Sequence[tuple[str, str, str]]) -> Json:
+    """An operator whose elements are made of more than its description tells: kind, name and value of
+    each."""
+    known = base64.b64decode(operator.get("codeDigest", ""))
+    manifest = digest(CONTEXT, repr(more).encode("utf-8", "surrogatepass"))
+    leaves = [
+        {
+            "path": name.encode("utf-8", "replace").decode(),
+            "kind": kind,
+            "digest": base64.b64encode(digest(CONTEXT, held.encode("utf-8", "surrogatepass"))[:16]).decode(),
+            "shown": "",
+            "location": "",
+        }
+        for kind, name, held in more
+    ]
+    return {
+        **operator,
+        "codeDigest": base64.b64encode(digest(CONTEXT, known + manifest)).decode(),
+        "leaves": [*leaves, *operator.get("leaves", [])],
+    }
 
 
 def chain(operators: Sequence[Json]) -> str:

@@ -39,6 +39,8 @@ class Verdict(NamedTuple):
     reads_proven: bool
     #: Files that compiled code opened, unseen by Python; whose item's they are is not known.
     unhooked: list[str]
+    #: Files of code that those steps ran and variables that they read, beside what describes them.
+    ran: list[str]
     #: Of the children, and of what traced them.
     cpu_seconds: float
     #: Whether another run would say the same. One that was starved or killed says nothing of the steps.
@@ -89,7 +91,7 @@ def judged(
             until = j + 1
     if code is None and until < len(steps):
         code, reason = Code.VALUE, f"what step {until} ({_name(steps[until])}) yields cannot be compared"
-    return Verdict(until, code, reason, {}, [], [], [], False, [], 0.0)
+    return Verdict(until, code, reason, {}, [], [], [], False, [], [], 0.0)
 
 
 def _name(step: Any) -> str:
@@ -209,6 +211,7 @@ def with_reads(
         listed=list(dict.fromkeys(path for seen in ran for path in seen["listed"])),
         reads_proven=bool(traced.get("complete")) and not why,
         unhooked=unhooked,
+        ran=sorted({name for names in report["ran"][: verdict.deterministic_until] for name in names}),
         reason="; ".join(part for part in (verdict.reason, note) if part),
     )
 

@@ -71,7 +71,8 @@ class DatasetSource:
 
     def refresh(self) -> None:
         self.count = len(self.dataset)
-        self._parted = Parted(self.dataset, self._added, self._whole)
+        declared = None if self._inputs is None else lambda i: self.reads(i) or ()
+        self._parted = Parted(self.dataset, self._added, self._whole, declared)
         self.common = sorted(_containers(self.dataset))
         self.original = None if self._added else self.dataset
         self.steps: list[Step] = self._parted.steps

@@ -101,6 +101,11 @@ def _roots_on(path: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(sorted(roots, key=lambda root: -root.count("/")))
 
 
+def is_of_package(file: str) -> bool:
+    """Whether a file lies among the installed packages."""
+    return any(file.startswith(f"{root}/") for root in _site_roots())
+
+
 @functools.cache
 def _stdlib_roots() -> tuple[str, ...]:
     # As `sysconfig` has them, which takes a millisecond to ask.

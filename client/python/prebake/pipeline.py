@@ -18,7 +18,9 @@ from prebake.discovery import Discovery
 from prebake.epoch import Epoch
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import Ahead, Fill
+from prebake.identity.executed import Scope
 from prebake.inputs import Inputs
+from prebake.leases.manifest import Manifest
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Recorder
 from prebake.record import Record
@@ -78,6 +80,9 @@ class Pipeline:
         end = len(self.steps) if self.split is None else min(self.split, len(self.steps))
         self.cut = next((i for i, step in enumerate(self.steps[:end]) if self._is_random(step)), end)
         self._subgraph = subgraph = Subgraph(self.source, self.steps, self.split, self.cut, folder)
+        #: What code runs, and what all items are made of beside what is described.
+        self._scope = Scope()
+        self._manifest: Manifest | None = None
         #: What was found to be deterministic, here or by another job.
         self._proven: Described | None = None
         count = self.source.count
@@ -372,6 +377,7 @@ class Pipeline:
             lambda i, paths: self._inputs.found(i, paths),
             self._culprit,
             is_as_opened,
+            self._scope,
         )
 
     def _is_as_opened(self, closely: bool, while_closed: bool = True) -> bool:
@@ -387,6 +393,7 @@ class Pipeline:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
         taken = subgraph.take(self.cut)
         known = taken.known
+        self._follow_manifest(job, known)
         collection = job.plan(subgraph.graph(len(known.steps), known=known))
         proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched(known)
         if not proven:
@@ -401,7 +408,9 @@ class Pipeline:
                 if taken.known != known:
                     # It was changed meanwhile.
                     return self._open(job)
-                collection = job.plan(subgraph.graph(cut, known=known))
+            # With what the probe saw to run.
+            self._follow_manifest(job, known)
+            collection = job.plan(subgraph.graph(cut, known=known))
             self._proven = known
         if not self._move(len(known.steps)):
             return None
@@ -421,6 +430,11 @@ class Pipeline:
         self._futile = 0
         return self._inputs.open(collection)
 
+    def _follow_manifest(self, job: Any, known: Described) -> None:
+        self._manifest = Manifest([*known.loading, *known.steps])
+        self._manifest.follow(job)
+        self._subgraph.manifest = self._manifest.held()
+
     def _is_vouched(self, described: Described) -> bool:
         """Whether all that is described is known to be deterministic, or its user says so."""
         cut = len(described.steps)
@@ -438,7 +452,10 @@ class Pipeline:
         found, items = verdict(all_known, load, steps, vouched, self.source.count)
         if found.code is not None:
             not_cached(Refused(found.code, found.reason))
-        return self.source.accept(found, items)
+        cut = self.source.accept(found, items)
+        if cut >= 0:
+            Manifest([*known.loading, *known.steps[:cut]]).add(found.ran)
+        return cut
 
     def _steps_that_read(self) -> int:
         known = self._subgraph.known
@@ -515,7 +532,7 @@ class Pipeline:
         self._middle.prepare(indices)
 
     def _compute(self, i: int) -> Any:
-        with Recorder() as record:
+        with Recorder(scope=self._scope) as record:
             if self._middle.undecided and self.cut - self.source.floor > 0:
                 value = self._measured(i)
             else:
@@ -526,7 +543,7 @@ class Pipeline:
         return value
 
     def _compute_to(self, i: int, cut: int) -> Any:
-        with Recorder() as record:
+        with Recorder(scope=self._scope) as record:
             value = self._run(*self._inputs.begun(i, cut), cut)
         self._own.record = record
         return value
@@ -559,7 +576,21 @@ class Pipeline:
 
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored."""
+        if not self._is_in_manifest():
+            return False
         approved = self._approval(items, i, self._own.record)
         if approved:
             self._middle.store_first(i, items.leased(i))
         return approved
+
+    def _is_in_manifest(self) -> bool:
+        """Whether all that ran is known to be a part of what the items are; else it is from now on."""
+        manifest, scope = self._manifest, self._scope
+        if manifest is None:
+            return False
+        if new := manifest.beyond(scope):
+            manifest.add(new)
+            self._due = True
+        if scope.unseen:
+            raise Refused(Code.OPAQUE, f"what code runs cannot be known: {scope.unseen}")
+        return not new

@@ -18,9 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from prebake.again import Inseparable
+from prebake.record import stat_of
 
 #: Levels of containers in an element that are searched for placeholders.
 DEPTH_MAX = 8
+
+#: Files of items that a copy was made to load, whose stats are kept.
+FILES_MAX = 65_536
 
 #: Classes that apply all of their `transforms` in turn.
 _COMPOSITIONS = frozenset({"Compose"})
@@ -88,8 +92,15 @@ class Joint(Placeholder):
 class Parted:
     """A data set with a stand-in for its transform."""
 
-    def __init__(self, dataset: Any, added: Sequence[Any] = (), whole: bool = False) -> None:
-        """With `whole` the transform stays in its place. `added` are more steps, for a data set without."""
+    def __init__(
+        self,
+        dataset: Any,
+        added: Sequence[Any] = (),
+        whole: bool = False,
+        files: Callable[[int], Sequence[str]] | None = None,
+    ) -> None:
+        """With `whole` the transform stays in its place. `added` are more steps, for a data set without.
+        `files(i)` are those that item i is said to read, if that is said."""
         transform, place = (None, None) if whole else _transform(dataset)
         #: The steps of the transform, and what applies them, if it is one object.
         self.steps: list[Any] = [*(flat(transform) if transform is not None else []), *added]
@@ -102,6 +113,7 @@ class Parted:
         self._place = place
         #: The data set without its transform, which is no part of its identity.
         self.plain = place(None) if place is not None else dataset
+        self._files = files if not whole else None
 
     def _keep(self, *args: Any, **kwargs: Any) -> Any:
         if bool(kwargs) == bool(args):
@@ -121,23 +133,43 @@ class Parted:
 
     def load_together(self, indices: Sequence[int]) -> list[Any]:
         """Items as one data set loads them in turn: it may keep something from one for the next."""
-        if self._transform is None:
-            loaded = [self._dataset[i] for i in indices]
-            return [
-                {"given": [[each]], "counts": [1], "rest": None, "at": [[0, None, []]]} for each in loaded
-            ]
-        assert self._place is not None, "what has a transform has a place for it"
-        dataset = self._place(self._keep)
+        if self._transform is None and not self._is_copied():
+            return [_whole(self._dataset[i]) for i in indices]
+        dataset = self._copied(indices)
         before = dict(vars(dataset))
         loaded = [self._load_from(dataset, i) for i in indices]
         for name, value in before.items():
             # A copy was changed, where the job would have changed the data set. What is made at first use is
             # made by each of them.
             if value is not None and vars(dataset).get(name) is not value:
+                self._load.copy = None
                 raise Inseparable(f"it changes its own .{name} when an item is loaded")
         return loaded
 
+    def _is_copied(self) -> bool:
+        """Whether items are loaded from a copy also where no transform is taken out: what that opens at first
+        use, and keeps, then is no part of what the data set is."""
+        return self._files is not None and type(getattr(self._dataset, "__dict__", None)) is dict
+
+    def _copied(self, indices: Sequence[int]) -> Any:
+        """A copy to load items from. Where it is said what items read it stays, with what it opened, for as
+        long as these files are what they were."""
+        if self._files is None:
+            return self._copy()
+        now = {path: stat_of(path) for i in indices for path in self._files(i)}
+        copied, stats = getattr(self._load, "copy", None) or (None, {})
+        is_other = any(stats.get(path, stat) != stat for path, stat in now.items())
+        if copied is None or is_other or len(stats) > FILES_MAX:
+            copied, stats = self._copy(), {}
+        self._load.copy = copied, {**stats, **now}
+        return copied
+
+    def _copy(self) -> Any:
+        return copy.copy(self._dataset) if self._place is None else self._place(self._keep)
+
     def _load_from(self, dataset: Any, i: int) -> Any:
+        if self._transform is None:
+            return _whole(dataset[i])
         kept: list[Any] = []
         self._load.kept = kept
         try:
@@ -193,6 +225,11 @@ class Parted:
         last = copy.copy(self._transform)
         last.transforms = type(self._transform.transforms)(rest)
         return last
+
+
+def _whole(element: Any) -> Any:
+    """An element that is loaded as it is."""
+    return {"given": [[element]], "counts": [1], "rest": None, "at": [[0, None, []]]}
 
 
 def _is_tuple_of(value: Any, count: int) -> bool:

@@ -113,7 +113,7 @@ def run(
 
 
 def _unknown(reason: str, cpu_seconds: float = 0.0, code: Code = Code.OPAQUE) -> Verdict:
-    return Verdict(0, code, reason, {}, [], [], [], False, [], cpu_seconds)
+    return Verdict(0, code, reason, {}, [], [], [], False, [], [], cpu_seconds)
 
 
 def _unheard(which: str, ended: Ended, busy_seconds: float, seconds: float, cpu_seconds: float) -> Verdict:

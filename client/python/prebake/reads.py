@@ -19,7 +19,9 @@ import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prebake import _job, clients, looks, remote
+from prebake import _job, clients, looks, packages, remote
+from prebake.identity import executed
+from prebake.identity.executed import Scope
 from prebake.record import Record
 
 #: Files that hold code. Code has an identity of its own.
@@ -62,10 +64,11 @@ class Recorder:
 
     Opens of threads that do not record themselves cannot be attributed: one in another thread than the main
     one makes every open record incomplete, unless with `background` it takes them for its own. Recorders
-    nest; the outer one sees all.
+    nest; the outer one sees all. What code runs is watched in `scope`, of this record alone if none is given.
     """
 
-    def __init__(self, background: bool = False) -> None:
+    def __init__(self, background: bool = False, scope: Scope | None = None) -> None:
+        self.scope = scope or Scope()
         self._background = Background() if background else None
 
     def __enter__(self) -> Record:
@@ -78,9 +81,11 @@ class Recorder:
         self._token = _task_record.set(self._record)
         if _hears is not None:
             _hears.record_begins()
+        self._watched = executed.begin(self.scope)
         return self._record
 
     def __exit__(self, *_: object) -> None:
+        executed.end(self.scope, self._watched)
         if self._background is not None:
             self._record.merge(self._background.record)
             self._background.close()
@@ -339,6 +344,8 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         return
     if names is not None and "dir_fd" in names and full != os.fsdecode(path):
         record.incomplete = record.incomplete or f"{os.fsdecode(path)} is looked for relative to some folder"
+    if packages.is_of_package(caller.f_code.co_filename):
+        record.by_packages.add(full)
     record.look(full, looks.ALL if event == "os.access" else looks.asked(caller))
 
 
@@ -404,6 +411,12 @@ def _got(client: Any, operation: str, parameters: dict[str, Any], answer: Any) -
     record.got(got.url, None if answer is None else remote.tag(answer))
 
 
+def _find_class(event: str, args: tuple[Any, ...]) -> None:
+    module, name = args
+    if type(module) is str and type(name) is str:
+        executed.found_class(module, name)
+
+
 def _process(event: str, args: tuple[Any, ...]) -> None:
     record = _mine(f"{event} is called")
     if record is not None:
@@ -417,6 +430,7 @@ _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
     **dict.fromkeys(("os.stat", "os.lstat", "os.access"), _look),
     "sqlite3.connect": _database,
     "ctypes.dlopen": _library,
+    "pickle.find_class": _find_class,
     **dict.fromkeys(
         (
             *_TO_ADDRESS,

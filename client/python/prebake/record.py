@@ -8,6 +8,7 @@ import os
 import tempfile
 
 from prebake import looks
+from prebake.identity.executed import VARIABLE, Reached, Scope, variable
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
@@ -42,10 +43,14 @@ class Record:
         self.listed: dict[str, None] = {}
         #: What was looked at: how much was asked for, and what it showed.
         self.looks: dict[str, tuple[str, str]] = {}
+        #: Of these, what installed packages looked at themselves.
+        self.by_packages: set[str] = set()
         #: The user's own modules that were imported meanwhile.
         self.modules: dict[str, None] = {}
         #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
         self.objects: dict[str, str | None] = {}
+        #: Variables of the environment that were read, and what each showed.
+        self.variables: dict[str, str] = {}
         self.network: str | None = None
         self.process: str | None = None
         self.incomplete: str | None = None
@@ -60,7 +65,7 @@ class Record:
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "modules", "written"):
+        for name in ("reads", "listed", "modules", "written", "variables"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}
@@ -69,6 +74,7 @@ class Record:
         for path, (depth, shown) in other.looks.items():
             self.look(path, depth, shown)
         self._made |= other._made
+        self.by_packages |= other.by_packages
         for name in ("network", "process", "incomplete"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
 
@@ -84,6 +90,16 @@ class Record:
     def got(self, url: str, tag: str | None) -> None:
         """Notes an object of a store."""
         self.objects[url] = tag if self.objects.get(url, tag) == tag else None
+
+    def ran(self, scope: Scope, reached: Reached) -> None:
+        """Takes the files of code that ran, and variables that were read, for what was read; but for those
+        that are a part of its description."""
+        for path in scope.files(reached):
+            self.read(path)
+        for name in scope.variables:
+            if name not in reached.variables:
+                self.variables[VARIABLE + name] = variable(name)
+        self.incomplete = self.incomplete or scope.unseen or None
 
     def look(self, path: str, depth: str, shown: str | None = None) -> None:
         known = self.looks.get(path)
@@ -102,9 +118,10 @@ class Record:
         """What was seen beside their content, by name: objects of a store, and what looks showed. A file that
         was to be opened and not there was looked for."""
         seen = {path: (looks.KIND, looks.ABSENT) for path in self.reads if path not in self.stats}
+        facts: dict[str, str | None] = {**self.objects, **self.variables}
         if not seen and not self.looks:
-            return dict(self.objects)
-        return {**looks.beside({**seen, **self.looks}, self.stats), **self.objects}
+            return facts
+        return {**looks.beside({**seen, **self.looks}, self.stats), **facts}
 
     def made(self, path: str) -> None:
         self._made.add(path)

@@ -169,6 +169,7 @@ class Called:
         name = getattr(self._function, "__qualname__", type(self._function).__qualname__)
         given = {**self._bound.arguments, **{name: asks.Tracked for name in self.lists()}}
         function, arguments = identify(self._function, name), identify(given, f"{name} arguments")
+        function.reached.update(arguments.reached)
         return function._replace(
             digest=digest(CONTEXT, function.digest + arguments.digest),
             packages={**function.packages, **arguments.packages},

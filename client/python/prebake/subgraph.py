@@ -59,6 +59,8 @@ class Subgraph:
         self.known: Described | None = None
         #: The same; of the last collection while none is.
         self._opened: Described | None = None
+        #: What else all elements are made of: see `graph.made_of`.
+        self.manifest: list[tuple[str, str, str]] = []
         #: Of what it was, for other processes; empty until one is sent something.
         self._identity = ""
         self._described_ns = 0
@@ -111,10 +113,14 @@ class Subgraph:
         known = known or self.known
         assert known is not None, "described before it is opened"
         steps = zip(self._steps[:cut], known.steps, strict=False)
-        return [
+        source, *operators = [
             *self._source.operators(known.loading),
             *(graph.step(step, identity) for step, identity in steps),
         ]
+        if self.manifest and operators:
+            # In the first, so that all that is downstream is another one too.
+            operators[0] = graph.made_of(operators[0], self.manifest)
+        return [source, *operators]
 
     def roots(self, cut: int) -> list[Any]:
         """The objects that make what is before a cut."""

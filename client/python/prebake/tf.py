@@ -17,7 +17,6 @@ from prebake._entries import Entries, Input, in_turn
 from prebake._tfgraph import Pipeline
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
-from prebake.reads import Recorder
 
 CONTEXT = "prebake 2026 tf run v1"
 #: Bytes in a run where elements have one size: some entries fit a lease, and few calls feed a training step.
@@ -122,7 +121,7 @@ class _Runs:
             self.step,
             inputs,
             lambda i: self._run(iter(self._over(*places[i]))),
-            recorder=lambda: Recorder(background=self._in_threads),
+            background=self._in_threads,
         )
         return (entries.get(i) for i in range(len(inputs)))
 

@@ -18,6 +18,7 @@ from prebake.code import Identity
 from prebake.discovery import Stat, followed
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
+from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.reads import Recorder
 from prebake.record import Record
@@ -62,9 +63,10 @@ class Watched:
     `open_items(job, found)` opens their collection. Without `found` items are as they were declared; else it
     has the items' further files by number, and the collection is another for each working folder, on which it
     depends what a name stands for. `declared(i)` names the files and folders of item i. `described()` tells
-    what the values are known by, and since when (ns). `recorder` records a fill. Items that
-    are not `extensible` are opened anew when more is found. `trial` is that of a function; `tried` is told
-    what was made and may be stored.
+    what the values are known by, and since when (ns). With `background`, threads that record nothing
+    themselves work for a fill; code that runs is watched in `scope`. Items that are not `extensible` are
+    opened anew when more is found. `trial` is that of a function; `tried` is told what was made and may be
+    stored.
     """
 
     def __init__(
@@ -75,7 +77,8 @@ class Watched:
         declared: Callable[[int], Sequence[str]],
         described: Callable[[], tuple[Identity, int]],
         unchanged: Callable[[bool], bool] = lambda closely: True,
-        recorder: Callable[[], Recorder] = Recorder,
+        background: bool = False,
+        scope: Scope | None = None,
         extensible: bool = True,
         tolerance: Callable[[], float | None] = lambda: None,
         trial: Trial | None = None,
@@ -86,7 +89,7 @@ class Watched:
         self._value = compute
         self._declared = declared
         self._described = described
-        self._recorder = recorder
+        self._background, self._scope = background, scope or Scope()
         self._tried = tried
         #: Files that items are known to read beside those declared.
         self._found: dict[int, list[str]] = {}
@@ -192,10 +195,12 @@ class Watched:
         items = fill.items()
         under = (items and items.stats_of(i)) or ()
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
-        memos = self._described()[0].memos
+        known_by, _ = self._described()
+        memos = known_by.memos
         kept = [memo.cache_info().hits for memo in memos]
-        with self._recorder() as record:
+        with Recorder(self._background, self._scope) as record:
             value = self._value(i)
+        record.ran(self._scope, known_by.reached)
         if kept != [memo.cache_info().hits for memo in memos]:
             record.incomplete = record.incomplete or "a cached function of its gives back what it kept"
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall

@@ -143,7 +143,7 @@ def _is_run_by_others() -> bool:
     """Whether the program is installed: a notebook's kernel, a framework's worker. Those are told on their
     command line where their sockets are, another place each time."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return type(file) is str and _is_installed(file)
+    return type(file) is str and is_installed(file)
 
 
 def _text(*values: Any) -> str:
@@ -162,8 +162,13 @@ def _variables() -> Iterator[tuple[str, str]]:
         if name == b"PYTHONHASHSEED" and value == b"random":
             # As without it.
             continue
-        if name not in _UNCOUNTED and not name.startswith(_UNCOUNTED_STARTS):
+        if counts_variable(name):
             yield f"variable {os.fsdecode(name)}", _digest(value)
+
+
+def counts_variable(name: bytes) -> bool:
+    """Whether code that prepares data may ask for a variable."""
+    return name not in _UNCOUNTED and not name.startswith(_UNCOUNTED_STARTS)
 
 
 def _modules() -> Iterator[tuple[str, str]]:
@@ -173,13 +178,13 @@ def _modules() -> Iterator[tuple[str, str]]:
     for name, module in modules:
         if name.partition(".")[0] in own:
             file = vars(module).get("__file__")
-            if type(file) is str and not _is_installed(file) and not _is_generated(file):
+            if type(file) is str and not is_installed(file) and not is_generated(file):
                 # A spawned child knows its parent's script by the second name.
                 shown = os.path.basename(file) if name in packages.SCRIPTS else name
-                yield f"source {shown}", _source(file)
+                yield f"source {shown}", source(file)
 
 
-def _is_generated(file: str) -> bool:
+def is_generated(file: str) -> bool:
     """Whether a module was written while the program ran, as TensorFlow's autograph does: to a temporary
     folder, under another name each time."""
     if not file.startswith(os.path.join(tempfile.gettempdir(), "")):
@@ -193,11 +198,12 @@ def _is_own(name: str, module: Any) -> bool:
         return False
     file = vars(module).get("__file__")
     if type(file) is str:
-        return not _is_installed(file)
+        return not is_installed(file)
     return name in packages.SCRIPTS or getattr(module, "__path__", None) is not None
 
 
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
+    """Whether a file is the interpreter's or of an installed package."""
     return file.startswith(_roots(tuple(sys.path)))
 
 
@@ -207,7 +213,19 @@ def _roots(path: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(os.path.join(each, "") for each in found)
 
 
-def _source(file: str) -> str:
+#: When this module was imported: what was written before cannot have been imported in another form since.
+_BEGUN_NS = time.time_ns()
+#: Clocks of file systems are this coarse.
+_CLOCK_NS = 50_000_000
+
+
+def is_settled(file: str) -> bool:
+    """Whether a file was last changed before this process can have imported it. Raises `OSError`."""
+    found = os.stat(file)
+    return max(found.st_mtime_ns, found.st_ctime_ns) < _BEGUN_NS - _CLOCK_NS
+
+
+def source(file: str) -> str:
     """A file by its content as it was when it was first asked for, which is when it was imported or later."""
     known = _sources.get(file)
     if known is None:

@@ -1,0 +1,366 @@
+"""Code that ran and variables that were read while an element was made, beside what its description reached.
+
+A description follows names. Code that is reached by a name in data (a class in a pickle, a plug-in in a
+registry, a hook that installed code calls) has none. But it starts, and each code object that starts is seen:
+from Python 3.12 on by `sys.monitoring`, once each; before that by `sys.setprofile`, in the first elements of a
+pipeline or function and in some later ones. The file that it is from then counts like a file that was opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prebake import packages
+from prebake.identity import world
+
+#: Elements of a scope in which everything is seen anew; then those whose number is a power of two.
+FIRST_ELEMENTS = 8
+#: Calls that one element's profile hears of: a loop calls the same functions again, and each costs 0.5 us.
+CALLS_MAX = 100_000
+#: Code objects that are known to be installed.
+INSTALLED_MAX = 1 << 16
+#: How a variable stands among the names of what an element was made of.
+VARIABLE = "variable:"
+
+_HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+#: `os.environ[name]`, through which `get`, `getenv` and `in` go too.
+_READ_VARIABLE = type(os.environ).__getitem__.__code__
+#: Where the functions are that this goes through.
+_MAPPINGS = frozenset({_READ_VARIABLE.co_filename, Mapping.get.__code__.co_filename})
+
+Started = Callable[[types.CodeType, int], Any]
+
+
+class Reached:
+    """Code objects and variables that a description is made of. Two descriptions are equal whatever objects
+    hold their code, so that this takes no part in comparisons."""
+
+    __slots__ = ("_codes", "variables")
+
+    def __init__(self) -> None:
+        #: By id; each is kept alive so that its id stays its own.
+        self._codes: dict[int, types.CodeType] = {}
+        self.variables: frozenset[str] = frozenset()
+
+    def add(self, code: types.CodeType) -> None:
+        """Takes a code object and those nested in it."""
+        self._codes[id(code)] = code
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self.add(constant)
+
+    def mark(self) -> int:
+        """For `forget_since`."""
+        return len(self._codes)
+
+    def forget_since(self, mark: int) -> None:
+        """Forgets what was added since."""
+        while len(self._codes) > mark:
+            self._codes.popitem()
+
+    def update(self, other: Reached) -> None:
+        """Takes what another description is made of."""
+        self._codes.update(other._codes)
+        self.variables |= other.variables
+
+    def __contains__(self, code: types.CodeType) -> bool:
+        return id(code) in self._codes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reached)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Scope:
+    """What is watched together: the elements of one pipeline, the calls of one function. Code is not seen
+    each time it starts, so that what one element ran counts for all after it."""
+
+    def __init__(self) -> None:
+        self.elements = 0
+        #: Why not all is seen.
+        self.unseen = ""
+        #: Names of variables that were read.
+        self.variables: dict[str, None] = {}
+        self._codes: dict[int, tuple[types.CodeType, str]] = {}
+        self._known: tuple[int, Reached | None] = 0, None
+        self._files: list[str] = []
+
+    def merge(self, other: Scope) -> None:
+        """Takes what ran in a scope inside this one."""
+        self._codes.update(other._codes)
+        self.variables.update(other.variables)
+        self.unseen = self.unseen or other.unseen
+
+    def is_due(self) -> bool:
+        """Whether the next element is one in which everything is seen anew."""
+        count = self.elements
+        return count < FIRST_ELEMENTS or count & (count - 1) == 0
+
+    def ran(self, code: types.CodeType, file: str) -> None:
+        self._codes.setdefault(id(code), (code, file))
+
+    def names(self, reached: Reached) -> list[str]:
+        """The same, and the variables that were read."""
+        variables = (VARIABLE + name for name in self.variables if name not in reached.variables)
+        return [*self.files(reached), *variables]
+
+    def files(self, reached: Reached) -> list[str]:
+        """The files of code that ran and that a description did not reach."""
+        if self._known != (len(self._codes), reached) or self._known[1] is not reached:
+            new = dict.fromkeys(file for code, file in self._codes.values() if code not in reached)
+            self._known, self._files = (len(self._codes), reached), list(new)
+            if any(not _is_as_loaded(code, file) for code, file in self._codes.values() if code not in reached):
+                self.unseen = self.unseen or "code that ran is no longer what its file says"
+        return self._files
+
+
+def variable(name: str) -> str:
+    """What a variable of the environment shows."""
+    value = os.environ.get(name.removeprefix(VARIABLE))
+    return "absent" if value is None else f"={value}"
+
+
+def is_variable(name: Any) -> bool:
+    """Whether a name among those of what an element was made of is that of a variable."""
+    return type(name) is str and name.startswith(VARIABLE)
+
+
+#: Scopes by thread: of the element that it makes.
+_active: dict[int, Scope] = {}
+#: Code objects that are installed, by id, kept alive.
+_installed: dict[int, types.CodeType] = {}
+
+
+def begin(scope: Scope) -> Any:
+    """Watches the calling thread's element, until `end` of what this returns."""
+    thread = threading.get_ident()
+    outer = _active.get(thread)
+    _active[thread] = scope
+    return thread, outer, _watcher.begin(scope)
+
+
+def end(scope: Scope, begun: Any) -> None:
+    thread, outer, watched = begun
+    _watcher.end(scope, watched)
+    if outer is None:
+        del _active[thread]
+    else:
+        outer.merge(scope)
+        _active[thread] = outer
+    scope.elements += 1
+
+
+def found_class(module: str, name: str) -> None:
+    """A class or function is looked up by name, as unpickling does."""
+    scopes = _scopes()
+    if not scopes:
+        return
+    loaded = sys.modules.get(module)
+    file = getattr(loaded, "__file__", None)
+    found = packages.resolve(module, name) if loaded is not None else None
+    if type(file) is not str or world.is_installed(file) or packages.owner(module) is not None:
+        return
+    for code in _codes_of(found):
+        for scope in scopes:
+            scope.ran(code, os.path.abspath(file))
+
+
+def _codes_of(found: Any) -> Iterator[types.CodeType]:
+    members = vars(found).values() if isinstance(found, type) else [found]
+    for member in members:
+        code = getattr(getattr(member, "__func__", member), "__code__", None)
+        if isinstance(code, types.CodeType):
+            yield code
+
+
+def _scopes() -> list[Scope]:
+    """The scopes that what runs in this thread belongs to: its own, or as a thread of unknown purpose, all."""
+    own = _active.get(threading.get_ident())
+    return [own] if own is not None else list(_active.values())
+
+
+def _see(code: types.CodeType, depth: int) -> bool:
+    """Takes note of a code object that starts in the frame of this depth; whether that was of use."""
+    if id(code) in _installed:
+        return True
+    scopes = _scopes()
+    file = _file_of(code, depth + 1)
+    if not file:
+        if len(_installed) < INSTALLED_MAX:
+            _installed[id(code)] = code
+        return True
+    for scope in scopes:
+        scope.ran(code, file)
+    return bool(scopes)
+
+
+def _failed(error: Exception) -> None:
+    for scope in list(_active.values()):
+        scope.unseen = scope.unseen or f"it could not be watched: {type(error).__name__}: {error}"
+
+
+def _read_variable(depth: int) -> None:
+    frame: types.FrameType | None = sys._getframe(depth)
+    name = frame.f_locals.get("key") if frame is not None else None
+    while frame is not None and frame.f_code.co_filename in _MAPPINGS:
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_filename.startswith(_HERE):
+        # A description that is made meanwhile.
+        return
+    if type(name) is str and world.counts_variable(os.fsencode(name)):
+        for scope in _scopes():
+            scope.variables[name] = None
+
+
+def _file_of(code: types.CodeType, depth: int) -> str:
+    """The user's own file that a code object is from; empty for installed code. What was made of a text
+    belongs to the module in whose names it runs."""
+    file = code.co_filename
+    if not os.path.isabs(file):
+        if not file.startswith("<") and os.path.isfile(file):
+            file = os.path.abspath(file)
+        else:
+            module = sys._getframe(depth).f_globals.get("__name__")
+            file = getattr(sys.modules.get(module or ""), "__file__", None) or ""
+    if not file or file.startswith(_HERE) or world.is_installed(file) or world.is_generated(file):
+        return ""
+    return os.path.abspath(file)
+
+
+def _is_as_loaded(code: types.CodeType, file: str) -> bool:
+    """Whether a file still is what a code object was made of: older than this process, or with the same code
+    in it."""
+    try:
+        if world.is_settled(file):
+            return True
+        with open(file, "rb") as source:
+            # What tells files that are opened takes no note of this one: nothing is made of its content.
+            compiled = compile(source.read(), file, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError):
+        return False
+    reached = Reached()
+    reached.add(compiled)
+    return not code.co_filename.endswith(os.path.basename(file)) or code in set(reached._codes.values())
+
+
+class _Profile:
+    """Until Python 3.11: a profile function of the thread that makes an element, and of those it starts."""
+
+    def begin(self, scope: Scope) -> Any:
+        before = sys.getprofile()
+        if before is not None and not isinstance(getattr(before, "__self__", None), _Calls):
+            scope.unseen = scope.unseen or "another profiler is at work"
+            return None
+        if not scope.is_due():
+            return None
+        threads, calls = threading.getprofile(), _Calls()
+        threading.setprofile(calls.heard)
+        sys.setprofile(calls.heard)
+        return before, threads, calls
+
+    def end(self, scope: Scope, begun: Any) -> None:
+        if begun is None:
+            return
+        before, threads, calls = begun
+        if not calls.is_over and sys.getprofile() != calls.heard:
+            # Whoever took its place keeps it.
+            scope.unseen = scope.unseen or "another profiler is at work"
+        else:
+            sys.setprofile(before)
+        threading.setprofile(threads)  # type: ignore[arg-type]
+
+
+class _Calls:
+    """The calls of one element."""
+
+    def __init__(self) -> None:
+        self.left = CALLS_MAX
+        self.is_over = False
+
+    def heard(self, frame: types.FrameType, event: str, _: Any) -> None:
+        if event != "call":
+            return
+        try:
+            if frame.f_code is _READ_VARIABLE:
+                _read_variable(2)
+            else:
+                _see(frame.f_code, 2)
+        except Exception as error:
+            # It would be raised in the code that starts.
+            _failed(error)
+        self.left -= 1
+        if self.left < 0:
+            self.is_over = True
+            sys.setprofile(None)
+
+
+class _Monitoring:
+    """From Python 3.12 on: each code object tells once that it starts, and is quiet from then on."""
+
+    NAME = "prebake"
+
+    def __init__(self) -> None:
+        self._tool: int | None = None
+        #: The scope that code was last made to tell for, and whether some told to nobody since.
+        self._last: Scope | None = None
+        self._lost = False
+
+    def begin(self, scope: Scope) -> Any:
+        if not self._is_on() and not self._turn_on():
+            scope.unseen = scope.unseen or "others watch the interpreter"
+            return None
+        if (self._last is not scope or self._lost) and scope.is_due():
+            self._last, self._lost = scope, False
+            sys.monitoring.restart_events()  # type: ignore[attr-defined]
+        return None
+
+    def end(self, scope: Scope, begun: Any) -> None:
+        if not self._is_on():
+            scope.unseen = scope.unseen or "others watch the interpreter"
+
+    def _is_on(self) -> bool:
+        tool, monitoring = self._tool, sys.monitoring  # type: ignore[attr-defined]
+        return (
+            tool is not None
+            and monitoring.get_tool(tool) == self.NAME
+            and monitoring.get_events(tool) & monitoring.events.PY_START != 0
+        )
+
+    def _turn_on(self) -> bool:
+        monitoring = sys.monitoring  # type: ignore[attr-defined]
+        # Those that have no name of a purpose come first.
+        for tool in (4, 3, 5, 2, 1, 0):
+            if monitoring.get_tool(tool) in (None, self.NAME):
+                try:
+                    if monitoring.get_tool(tool) is None:
+                        monitoring.use_tool_id(tool, self.NAME)
+                except ValueError:
+                    continue
+                self._tool, self._lost = tool, True
+                monitoring.register_callback(tool, monitoring.events.PY_START, self._started)
+                monitoring.set_events(tool, monitoring.events.PY_START)
+                return True
+        return False
+
+    def _started(self, code: types.CodeType, _: int) -> Any:
+        try:
+            if code is _READ_VARIABLE:
+                if _active:
+                    _read_variable(3)
+                return None
+            if not _see(code, 2):
+                self._lost = True
+        except Exception as error:
+            # It would be raised in the code that starts. An interpreter that ends has lost much already.
+            _failed(error)
+        return sys.monitoring.DISABLE  # type: ignore[attr-defined]
+
+
+_watcher: _Monitoring | _Profile = _Monitoring() if sys.version_info >= (3, 12) else _Profile()

@@ -1,0 +1,108 @@
+"""Whether a stream's stored elements may be served in this process's world: see `proof.py`.
+
+A stream cannot be asked for one item, but it can be begun. So its first elements are made again and compared
+with those that are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from prebake import tripwire
+from prebake.again import Tripped
+from prebake.encoder import digest
+from prebake.errors import Code, Refused, warn_once
+from prebake.identity import world
+from prebake.leases.proof import CONTEXT, DEPTH_MAX, Split, element_digest
+
+#: Elements that are made again: the first ones are as likely to differ as any.
+CANARIES = 4
+
+#: Worlds that were proven while this process ran: the daemon's run, collection and world.
+_proven: set[tuple[int, str, bytes]] = set()
+
+
+class Head(NamedTuple):
+    """A stream's first elements, and whether there are no more."""
+
+    elements: list[Any]
+    ended: bool
+
+    def cut(self, count: int) -> Head:
+        """So many of them at most."""
+        return self if len(self.elements) <= count else Head(self.elements[:count], False)
+
+    def digest(self) -> bytes:
+        """Empty if it cannot be told."""
+        parts = [element_digest(each) for each in self.elements]
+        return digest(CONTEXT, b"".join(parts) + bytes([self.ended])) if all(parts) else b""
+
+
+class StreamProof:
+    """Of one run of a stream. `plan(variants)` gives a collection, `stored(collection)` the head that lies in
+    it, if any, and `made(count)` the head that the stream has here."""
+
+    def __init__(
+        self,
+        plan: Callable[[list[Split]], Any],
+        stored: Callable[[Any], Head | None],
+        made: Callable[[int], Head],
+    ) -> None:
+        self._plan, self._stored, self._made = plan, stored, made
+
+    def variants(self, boot: int) -> list[Split]:
+        """Those of the collection to be used in this world. Raises `Refused` if none may be."""
+        here = world.current()
+        if here is None:
+            raise Refused(Code.OPAQUE, "what surrounds this process cannot be told")
+        found: list[Split] = []
+        for _ in range(DEPTH_MAX):
+            collection = self._plan(found)
+            name = boot, collection.digest, here.digest
+            if collection.bypass or name in _proven:
+                return found
+            kind, *more = collection.stand(here.digest, begins=True)
+            if kind == "proven":
+                if more[0]:
+                    collection.stand(here.digest, description=here.described())
+                _proven.add(name)
+                return found
+            split = Split(*more) if kind == "variant" else self._compared(collection, here, more[0])
+            if split is None:
+                _proven.add(name)
+                return found
+            found = [*found, split]
+        raise Refused(Code.OPAQUE, "its elements are others in each world")
+
+    def _compared(self, collection: Any, here: world.World, described: bytes) -> Split | None:
+        """None if the head is the same here; else the variant that this world has."""
+        stored, differs = self._stored(collection), world.differences(here, described)
+        if stored is None:
+            why = f"nothing could be compared with what was made in another world: {differs}"
+            return _split(collection, here, here.digest, why)
+        before = tripwire.state()
+        made = self._made(CANARIES)
+        drawn = tripwire.moved(before)
+        if drawn is not None:
+            raise Tripped(drawn, before, self)
+        now = made.digest()
+        if now and now == _as_far(stored, made).digest():
+            collection.stand(here.digest, agrees=True)
+            return None
+        warn_once(
+            f"variant {now.hex()}",
+            f"something outside the identity changes the result: {differs}. This run shares with those that are "
+            "like it in this.",
+        )
+        return _split(collection, here, digest(CONTEXT, b"head" + (now or here.digest)), differs)
+
+
+def _as_far(stored: Head, made: Head) -> Head:
+    return stored if made.ended else stored.cut(len(made.elements))
+
+
+def _split(collection: Any, here: world.World, key: bytes, why: str) -> Split:
+    kind, *more = collection.stand(here.digest, differs=(key, why))
+    # Another process of the same world may have been first.
+    return Split(*more) if kind == "variant" else Split(key, why)
