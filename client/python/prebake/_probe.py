@@ -25,6 +25,7 @@ from prebake._startup import is_users
 from prebake.code import identify
 from prebake.identity.executed import Reached, Scope
 from prebake.judgement import Report
+from prebake.marks import is_pure
 from prebake.probe import digest, element_digest
 from prebake.reads import Recorder
 from prebake.record import Record
@@ -181,7 +182,8 @@ def _beside(steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> list[list
         except Exception:
             # What cannot be described runs in the job.
             continue
-    return [scope.names(reached) for scope in scopes]
+    # For what runs in a step that its user vouches for, he does too.
+    return [[] if is_pure(step) else scope.names(reached) for step, scope in zip(steps, scopes, strict=True)]
 
 
 def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> list[Report]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -17,6 +18,7 @@ from prebake.bytecode import converses
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
+from prebake.identity import executed
 from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.purity import aliases
@@ -182,7 +184,8 @@ def _fill(
     def compute(_: int) -> Any:
         nonlocal held
         held = digests() if given() == arguments else {}
-        value = function(*bound.args, **bound.kwargs)
+        with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
+            value = function(*bound.args, **bound.kwargs)
         aliased.clear()
         if aliases.is_view(value, bound.arguments):
             aliased.append(name)

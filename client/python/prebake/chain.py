@@ -318,9 +318,10 @@ class Chain:
         scope = self._scope
         with place.watched() as seed, self._stream.given(tracked), Recorder(scope=scope) as record:
             block = self._taken(tracked)
-        for path in scope.files(self._known.reached):
-            record.read(path)
-        record.incomplete = record.incomplete or scope.unseen or None
+        if not marks.is_pure(self._stream.roots()[0]):
+            for path in scope.files(self._known.reached):
+                record.read(path)
+            record.incomplete = record.incomplete or scope.unseen or None
         drawn = tripwire.moved(before)
         if seed.asked:
             raise Tripped("its worker's seed", before, self._stream)

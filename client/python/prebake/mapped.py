@@ -19,6 +19,7 @@ from prebake import graph, packages
 from prebake.again import Inseparable
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
+from prebake.identity import executed
 from prebake.judgement import Verdict
 from prebake.placeholder import Parted
 from prebake.record import PATHS_MAX
@@ -71,11 +72,18 @@ class DatasetSource:
 
     def refresh(self) -> None:
         self.count = len(self.dataset)
-        declared = None if self._inputs is None else lambda i: self.reads(i) or ()
+        declared = None if self._inputs is None else self._declared
         self._parted = Parted(self.dataset, self._added, self._whole, declared)
         self.common = sorted(_containers(self.dataset))
         self.original = None if self._added else self.dataset
         self.steps: list[Step] = self._parted.steps
+
+    def _declared(self, i: int) -> Sequence[str]:
+        try:
+            return self.reads(i) or ()
+        except Refused:
+            # The item is not shared, and why is said where it is asked for.
+            return ()
 
     def join(self) -> None:
         """Leaves the transform in its place from now on."""
@@ -165,7 +173,9 @@ class DatasetSource:
         if self._inputs is None:
             return None
         try:
-            declared = _paths(self._inputs(i))
+            with executed.unwatched():
+                # What it returns is a part of what the item is.
+                declared = _paths(self._inputs(i))
         except Refused:
             raise
         except Exception as error:

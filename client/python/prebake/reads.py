@@ -293,7 +293,7 @@ def _imported(path: Any) -> None:
         # Data that lies beside code, read through the importer; or a module inside an archive.
         record.read(full)
     elif not full.startswith(_ROOTS):
-        record.modules[_source(full)] = None
+        executed.imported(_source(full))
 
 
 def _source(path: str) -> str:

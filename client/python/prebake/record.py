@@ -45,8 +45,6 @@ class Record:
         self.looks: dict[str, tuple[str, str]] = {}
         #: Of these, what installed packages looked at themselves.
         self.by_packages: set[str] = set()
-        #: The user's own modules that were imported meanwhile.
-        self.modules: dict[str, None] = {}
         #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
         self.objects: dict[str, str | None] = {}
         #: Variables of the environment that were read, and what each showed.
@@ -65,7 +63,7 @@ class Record:
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "modules", "written", "variables"):
+        for name in ("reads", "listed", "written", "variables"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from prebake import reads
+from prebake.identity.executed import Reached
 from prebake.reads import Recorder
 
 
@@ -148,12 +149,13 @@ def test_code_that_is_imported_is_told_apart(here: Path, monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(here)
     sys.modules.pop("mine_for_reads", None)
     sys.modules.pop("colorsys", None)
-    with Recorder() as record:
+    recorder = Recorder()
+    with recorder as record:
         import colorsys  # noqa: F401
 
         import mine_for_reads  # noqa: F401
     assert not record.reads and not record.listed
-    assert list(record.modules) == [str(here / "mine_for_reads.py")]
+    assert recorder.scope.files(Reached()) == [str(here / "mine_for_reads.py")]
     # The same file as data is data.
     with Recorder() as record:
         opened("mine_for_reads.py")

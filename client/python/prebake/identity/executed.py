@@ -8,6 +8,7 @@ pipeline or function and in some later ones. The file that it is from then count
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -88,6 +89,8 @@ class Scope:
         self.unseen = ""
         #: Names of variables that were read.
         self.variables: dict[str, None] = {}
+        #: Files of modules that were imported.
+        self._imported: dict[str, None] = {}
         self._codes: dict[int, tuple[types.CodeType, str]] = {}
         self._known: tuple[int, Reached | None] = 0, None
         self._files: list[str] = []
@@ -95,6 +98,7 @@ class Scope:
     def merge(self, other: Scope) -> None:
         """Takes what ran in a scope inside this one."""
         self._codes.update(other._codes)
+        self._imported.update(other._imported)
         self.variables.update(other.variables)
         self.unseen = self.unseen or other.unseen
 
@@ -102,6 +106,10 @@ class Scope:
         """Whether the next element is one in which everything is seen anew."""
         count = self.elements
         return count < FIRST_ELEMENTS or count & (count - 1) == 0
+
+    def imported(self, file: str) -> None:
+        self._imported[file] = None
+        world.leave_out(file)
 
     def ran(self, code: types.CodeType, file: str) -> None:
         self._codes.setdefault(id(code), (code, file))
@@ -113,9 +121,10 @@ class Scope:
 
     def files(self, reached: Reached) -> list[str]:
         """The files of code that ran and that a description did not reach."""
-        if self._known != (len(self._codes), reached) or self._known[1] is not reached:
+        count = len(self._codes) + len(self._imported)
+        if self._known[0] != count or self._known[1] is not reached:
             new = dict.fromkeys(file for code, file in self._codes.values() if code not in reached)
-            self._known, self._files = (len(self._codes), reached), list(new)
+            self._known, self._files = (count, reached), list({**self._imported, **new})
             if any(not _is_as_loaded(code, file) for code, file in self._codes.values() if code not in reached):
                 self.unseen = self.unseen or "code that ran is no longer what its file says"
         return self._files
@@ -132,8 +141,8 @@ def is_variable(name: Any) -> bool:
     return type(name) is str and name.startswith(VARIABLE)
 
 
-#: Scopes by thread: of the element that it makes.
-_active: dict[int, Scope] = {}
+#: Scopes by thread: of the element that it makes. None where what it does is of no element.
+_active: dict[int, Scope | None] = {}
 #: Code objects that are installed, by id, kept alive.
 _installed: dict[int, types.CodeType] = {}
 
@@ -155,6 +164,29 @@ def end(scope: Scope, begun: Any) -> None:
         outer.merge(scope)
         _active[thread] = outer
     scope.elements += 1
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """What runs inside in the calling thread belongs to no element."""
+    thread = threading.get_ident()
+    outer = _active.get(thread)
+    _active[thread] = None
+    try:
+        yield
+    finally:
+        if outer is None:
+            del _active[thread]
+        else:
+            _active[thread] = outer
+
+
+def imported(file: str) -> None:
+    """A module is imported from a file in this thread."""
+    if file.startswith(_HERE) or world.is_installed(file):
+        return
+    for scope in _scopes():
+        scope.imported(file)
 
 
 def found_class(module: str, name: str) -> None:
@@ -182,8 +214,11 @@ def _codes_of(found: Any) -> Iterator[types.CodeType]:
 
 def _scopes() -> list[Scope]:
     """The scopes that what runs in this thread belongs to: its own, or as a thread of unknown purpose, all."""
-    own = _active.get(threading.get_ident())
-    return [own] if own is not None else list(_active.values())
+    thread = threading.get_ident()
+    if thread in _active:
+        own = _active[thread]
+        return [] if own is None else [own]
+    return [scope for scope in list(_active.values()) if scope is not None]
 
 
 def _see(code: types.CodeType, depth: int) -> bool:
@@ -202,7 +237,7 @@ def _see(code: types.CodeType, depth: int) -> bool:
 
 
 def _failed(error: Exception) -> None:
-    for scope in list(_active.values()):
+    for scope in filter(None, list(_active.values())):
         scope.unseen = scope.unseen or f"it could not be watched: {type(error).__name__}: {error}"
 
 

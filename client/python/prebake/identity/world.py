@@ -178,10 +178,20 @@ def _modules() -> Iterator[tuple[str, str]]:
     for name, module in modules:
         if name.partition(".")[0] in own:
             file = vars(module).get("__file__")
-            if type(file) is str and not is_installed(file) and not is_generated(file):
+            if type(file) is str and not is_installed(file) and not is_generated(file) and file not in _inner:
                 # A spawned child knows its parent's script by the second name.
                 shown = os.path.basename(file) if name in packages.SCRIPTS else name
                 yield f"source {shown}", source(file)
+
+
+#: Files of modules that were imported while elements were made. Those are inputs of these elements: a process
+#: that is served them does not import them.
+_inner: set[str] = set()
+
+
+def leave_out(file: str) -> None:
+    """Takes the file of a module that is imported while an element is made for no part of the world."""
+    _inner.add(file)
 
 
 def is_generated(file: str) -> bool:

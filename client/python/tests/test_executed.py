@@ -1,0 +1,297 @@
+"""Code that runs though nothing names it, and variables that are read: both are inputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prebake._demo_daemon import PrivateDaemon
+from prebake.identity import executed
+from prebake.identity.executed import Reached, Scope
+
+Run = Callable[..., tuple[Any, int, str]]
+
+RUNS_MAX = 5
+
+#: A class that only a pickle names, in a module that the job itself does not import.
+THING = """
+SCALE = 3
+
+class Thing:
+    def __init__(self, value):
+        self.held = value
+
+    def value(self):
+        return self.held * SCALE
+"""
+
+MAKE = """
+import pickle
+import things
+for i in range(6):
+    with open(f"{i}.pkl", "wb") as file:
+        pickle.dump(things.Thing(i), file)
+"""
+
+STEPS = """
+import json, pickle, sys
+import prebake
+
+def load(path):
+    with open(path, "rb") as file:
+        return pickle.load(file)
+
+def use(thing):
+    sys.stderr.write("called\\n")
+    return thing.value()
+
+files = [f"{i}.pkl" for i in range(6)]
+dataset = prebake.wrap(files, [load, use])
+"""
+FUNCTION = """
+import json, pickle, sys
+import prebake
+
+@prebake.cached
+def use(path):
+    sys.stderr.write("called\\n")
+    with open(path, "rb") as file:
+        return pickle.load(file).value()
+
+dataset = [use(f"{i}.pkl") for i in range(6)]
+"""
+STREAM = """
+import json, pickle, sys
+import prebake
+
+class Things:
+    def __init__(self, files):
+        self.files = files
+
+    def __iter__(self):
+        for path in self.files:
+            sys.stderr.write("called\\n")
+            with open(path, "rb") as file:
+                yield pickle.load(file).value()
+
+dataset = prebake.wrap(Things([f"{i}.pkl" for i in range(6)]))
+"""
+DATASET = """
+import json, pickle, sys
+import prebake
+
+class Things:
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        sys.stderr.write("called\\n")
+        with open(f"{i}.pkl", "rb") as file:
+            return pickle.load(file).value()
+
+dataset = prebake.wrap(Things())
+dataset = [dataset[i] for i in range(6)]
+"""
+PRINT = "print(json.dumps([each for each in dataset]))\n"
+FRONTS = {"steps": STEPS, "function": FUNCTION, "stream": STREAM, "dataset": DATASET}
+
+
+@pytest.fixture
+def run(daemon: PrivateDaemon, tmp_path: Path) -> Run:
+    """Runs a script in a fresh process: what it prints, how often it called, what it said."""
+
+    def run(script: str, on: bool = True, **variables: str) -> tuple[Any, int, str]:
+        (tmp_path / "main.py").write_text(script)
+        environment = {
+            **os.environ,
+            "PREBAKE": "on" if on else "off",
+            "PREBAKE_DIR": str(daemon.folder / "cache"),
+            "PREBAKE_AUTOSTART": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **variables,
+        }
+        command = [sys.executable, "main.py"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120
+        )
+        printed = json.loads(done.stdout) if done.stdout else None
+        return printed, done.stderr.count("called"), done.stderr
+
+    return run
+
+
+def old(path: Path, text: str) -> None:
+    """Writes a file that was there before any process that reads it."""
+    path.write_text(text)
+    os.utime(path, (1e9, 1e9))
+
+
+def settled(once: Callable[[], tuple[Any, int, str]], expected: Any) -> None:
+    """Runs a job until nothing is computed any more, which a function that was not tried yet is once more."""
+    for _ in range(RUNS_MAX):
+        printed, calls, _ = once()
+        assert printed == expected
+        if not calls:
+            return
+    raise AssertionError(f"still computed in run {RUNS_MAX}")
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_class_that_only_data_names_is_an_input(run: Run, tmp_path: Path, front: str) -> None:
+    old(tmp_path / "things.py", THING)
+    run(MAKE)
+    script = FRONTS[front] + PRINT
+    first = run(script)
+    assert first[0] == [0, 3, 6, 9, 12, 15]
+    settled(lambda: run(script), first[0])
+    old(tmp_path / "things.py", THING.replace("SCALE = 3", "SCALE = 4"))
+    settled(lambda: run(script), [0, 4, 8, 12, 16, 20])
+    old(tmp_path / "things.py", THING)
+    assert run(script)[:2] == (first[0], 0)
+
+
+VARIABLE = """
+import json, sys
+import prebake
+import envlib
+
+@prebake.cached
+def scaled(x):
+    sys.stderr.write("called\\n")
+    return envlib.scaled(x)
+
+def text(path):
+    sys.stderr.write("called\\n")
+    with open(path) as file:
+        return envlib.scaled(len(file.read()))
+
+dataset = [scaled(1), scaled(2), prebake.wrap(["data.txt"], [text])[0]]
+"""
+ENVLIB = """
+import os
+
+def scaled(x):
+    return x * int(os.environ["ENVLIB_SCALE"])
+"""
+
+
+def installed(folder: Path, name: str, text: str) -> str:
+    """Installs a module as pip does; the folder that has to be on the path."""
+    site = folder / "site-packages"
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{name}.py").write_text(text)
+    (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+    (info / "RECORD").write_text(f"{name}.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+    return str(site)
+
+
+def test_a_variable_that_installed_code_reads_is_an_input(run: Run, tmp_path: Path) -> None:
+    path = installed(tmp_path, "envlib", ENVLIB)
+    (tmp_path / "data.txt").write_text("four")
+    script = VARIABLE + PRINT
+    first = run(script, ENVLIB_SCALE="3", PYTHONPATH=path)
+    assert first[0] == [3, 6, 12]
+    settled(lambda: run(script, ENVLIB_SCALE="3", PYTHONPATH=path), first[0])
+    assert run(script, ENVLIB_SCALE="4", PYTHONPATH=path)[0] == [4, 8, 16]
+    assert run(script, ENVLIB_SCALE="3", PYTHONPATH=path)[:2] == (first[0], 0)
+
+
+PROFILED = """
+import json, sys
+import prebake
+
+@prebake.cached
+def double(x):
+    sys.stderr.write("called\\n")
+    return 2 * x
+
+sys.setprofile(lambda *_: None)
+print(json.dumps([double(1), double(2)]))
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profiler takes nothing from sys.monitoring")
+def test_another_profiler_is_left_alone_and_nothing_is_stored(run: Run) -> None:
+    for _ in range(2):
+        printed, calls, said = run(PROFILED)
+        assert (printed, calls) == ([2, 4], 2)
+        assert said.count("another profiler is at work") == 1
+
+
+MONITORED = """
+import json, sys
+import prebake
+
+@prebake.cached
+def double(x):
+    sys.stderr.write("called\\n")
+    for tool in range(6):
+        if sys.monitoring.get_tool(tool) == "prebake":
+            sys.monitoring.free_tool_id(tool)
+    return 2 * x
+
+print(json.dumps([double(1), double(2)]))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there is no sys.monitoring")
+def test_who_takes_the_watching_away_shares_nothing(run: Run) -> None:
+    for _ in range(2):
+        printed, calls, said = run(MONITORED)
+        assert (printed, calls) == ([2, 4], 2)
+        assert said.count("others watch the interpreter") == 1
+
+
+EDITED = """
+import json, sys, time
+import prebake
+import things
+
+@prebake.cached
+def use(x):
+    sys.stderr.write("called\\n")
+    return getattr(sys.modules["thi" + "ngs"], "Thing")(x).value()
+
+with open("things.py", "w") as file:
+    file.write(sys.argv[1] if len(sys.argv) > 1 else things.EDIT)
+print(json.dumps([use(1), use(2)]))
+"""
+
+
+def test_code_that_is_not_in_its_file_any_more_is_not_shared(run: Run, tmp_path: Path) -> None:
+    edited = THING.replace("SCALE = 3", "SCALE = 4")
+    old(tmp_path / "things.py", f"EDIT = {edited!r}\n{THING}")
+    assert run(EDITED)[0] == [3, 6]
+    # The file says otherwise now.
+    assert run(EDITED.replace("things.EDIT", "''"))[0] == [4, 8]
+
+
+def test_code_is_seen_once_for_all_elements_of_a_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "seen_code.py").write_text("def double(x):\n    return 2 * x\n")
+    os.utime(tmp_path / "seen_code.py", (1e9, 1e9))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    import seen_code  # type: ignore[import-not-found]
+
+    reached, scope = Reached(), Scope()
+    for _ in range(3):
+        begun = executed.begin(scope)
+        seen_code.double(1)
+        executed.end(scope, begun)
+    assert scope.files(reached) == [str(tmp_path / "seen_code.py")]
+    other = Scope()
+    begun = executed.begin(other)
+    seen_code.double(1)
+    executed.end(other, begun)
+    assert other.files(reached) == scope.files(reached)
+    known = Reached()
+    known.add(seen_code.double.__code__)
+    assert scope.files(known) == []
