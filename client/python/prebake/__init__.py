@@ -16,6 +16,7 @@ import contextlib
 import importlib
 from typing import Any
 
+from prebake import _job, reads
 from prebake.cached import cached
 from prebake.code import fingerprint
 from prebake.dataset import Dataset
@@ -39,6 +40,9 @@ __all__ = [
 with contextlib.suppress(ImportError):
     # Here, where a job expects to wait, and not before its first batch.
     importlib.import_module("prebake._native")
+
+if not _job.off():
+    reads.listen_to_setup()
 
 #: Shims that import their framework, loaded when first named.
 _SHIMS = frozenset({"hf", "tf", "wds"})

@@ -17,7 +17,7 @@ from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.at_once import AtOnce
 from prebake.errors import Refused, not_cached, warn_once, where
-from prebake.identity import world
+from prebake.identity import opened, world
 from prebake.leases.proof import DEPTH_MAX, Planner, Proof, Split, Unsteady, made_here
 from prebake.leases.trial import Trial
 from prebake.withheld import Withheld
@@ -203,6 +203,8 @@ class Fill:
     def _opened_here(self, job: Any) -> Any:
         """The items of this process's world; None if they cannot be told."""
         self.ready = self._proof = None
+        # What is opened from here on is ours, or an element's.
+        opened.files()
         if self._prover is None:
             return self._open_items(job)
         planner = Planner(job)

@@ -7,6 +7,7 @@ running under the tracer.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import importlib.util
 import os
@@ -20,13 +21,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from prebake import _job, clients, looks, packages, remote
-from prebake.identity import executed
+from prebake.identity import executed, opened
 from prebake.identity.executed import Scope
 from prebake.record import Record
 
 #: Files that hold code. Code has an identity of its own.
 CODE_SUFFIXES = (".py", ".pyc", ".so")
 
+_HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 #: Of what the interpreter opens itself, the code says that it was the interpreter.
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 #: Opens that give no content: a folder is read by listing it.
@@ -169,6 +171,16 @@ _installed = False
 _hears: Any = None
 
 
+def listen_to_setup() -> None:
+    """Has heard what the process opens until its first element is asked for."""
+    _install()
+    if _hears is not None:
+        _hears.record_begins()
+        opened.begin(_hears.record_ends)
+    else:
+        opened.begin(lambda: None)
+
+
 def _install() -> None:
     """Audit hooks cannot be removed, so there is one, from the first record on."""
     global _installed, _hears
@@ -201,6 +213,9 @@ def _listen_to_looks(native: Any) -> None:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     # Nothing may come before this: without the native module, every event of the interpreter ends here.
     if not _records and _heard is None:
+        if opened.is_listening() and not _is_own(sys._getframe(1)):
+            with contextlib.suppress(Exception):
+                opened.heard(event, args, _ROOTS)
         return
     handle = _EVENTS.get(event)
     if handle is None or clients.inside.get():
@@ -212,6 +227,15 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         why = f"{event} could not be recorded: {type(error).__name__}"
         for record in [*_records.values(), *([_heard] if _heard else [])]:
             record.incomplete = record.incomplete or why
+
+
+def _is_own(frame: types.FrameType | None) -> bool:
+    """Whether the interpreter looks for a module, or something is done for Prebake."""
+    if frame is not None and frame.f_code.co_filename.startswith(_IMPORTERS):
+        return True
+    while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _each_incomplete(why: str) -> None:

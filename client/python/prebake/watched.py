@@ -201,11 +201,19 @@ class Watched:
         with Recorder(self._background, self._scope) as record:
             value = self._value(i)
         record.ran(self._scope, known_by.reached)
+        self._keep(record, known_by)
         if kept != [memo.cache_info().hits for memo in memos]:
             record.incomplete = record.incomplete or "a cached function of its gives back what it kept"
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         known = self._known(i) if fill is self._further else ()
         return Made(value, record, known, under, cpu, max(0, wall - cpu))
+
+    def _keep(self, record: Record, known_by: Identity) -> None:
+        """Code that nothing describes may keep what it read for later: then its files are all calls'."""
+        if self._scope.files(known_by.reached):
+            for path, stat in self._scope.keep(record.stats).items():
+                record.reads.setdefault(path, None)
+                record.stats.setdefault(path, stat)
 
     def _anew(self, fill: Fill, i: int) -> Held:
         """What a hit is when it is computed again. A list of names is not: it only says where to look on."""

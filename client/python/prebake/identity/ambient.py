@@ -1,16 +1,22 @@
 """Settings that a job switches on and off around what it does, of which an identity knows nothing: under
 `torch.autocast` a step yields another type, with another number of threads other last bits.
 
-They are parts of the world (`world.py`), compared before every batch.
+They are parts of the world (`world.py`), compared before every batch. Between processes the world has what
+sets them too: files, arguments, variables. Within one process only what is listed here tells.
 """
 
 from __future__ import annotations
 
+import contextvars
+import csv
+import decimal
+import locale
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-#: Modules and the functions of theirs that tell a setting.
+_HERE = __name__
+#: Modules and the functions that tell a setting of theirs; where the module is this one, for the module named.
 SETTINGS: tuple[tuple[str, str], ...] = (
     ("torch", "is_grad_enabled"),
     ("torch", "is_inference_mode_enabled"),
@@ -18,7 +24,16 @@ SETTINGS: tuple[tuple[str, str], ...] = (
     ("torch", "get_num_threads"),
     ("torch", "are_deterministic_algorithms_enabled"),
     ("torch", "get_float32_matmul_precision"),
+    (_HERE, "contexts"),
+    (_HERE, "dialects"),
+    (_HERE, "numeric_locale"),
+    (_HERE, "pandas_options"),
+    (_HERE, "largest_image"),
 )
+#: Types of values that are compared by what they are. Of others nothing is known.
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+#: Of a dialect, besides its name.
+_DIALECT = "delimiter quotechar escapechar doublequote skipinitialspace lineterminator quoting strict".split()
 
 
 def values() -> Iterator[tuple[str, Any]]:
@@ -29,3 +44,55 @@ def values() -> Iterator[tuple[str, Any]]:
         tells = None if module is None else getattr(module, attribute, None)
         if callable(tells):
             yield f"{name}.{attribute}", tells()
+
+
+def contexts() -> Any:
+    """Context variables of plain values, as NumPy keeps how numbers are printed, and decimal arithmetic's."""
+    found = [
+        (var.name, held)
+        for var, value in contextvars.copy_context().items()
+        if type(value) is not decimal.Context and (held := _plain(value)) is not None
+    ]
+    return decimal_context(), sorted(found, key=lambda each: each[0])
+
+
+def decimal_context() -> tuple[Any, ...]:
+    """By what decimal arithmetic is done; flags only tell what happened."""
+    now = decimal.getcontext()
+    return now.prec, now.rounding, now.Emin, now.Emax, now.capitals, now.clamp
+
+
+def dialects() -> Any:
+    """The registered dialects of CSV files."""
+    found = [(name, csv.get_dialect(name)) for name in csv.list_dialects()]
+    said = [(name, *(getattr(each, field) for field in _DIALECT)) for name, each in found]
+    return csv.field_size_limit(), said
+
+
+def numeric_locale() -> str:
+    """How numbers and texts are written and ordered."""
+    return locale.setlocale(locale.LC_ALL)
+
+
+def pandas_options() -> Any:
+    """All options of pandas that are plain values."""
+    config = sys.modules.get("pandas._config.config")
+    return None if config is None else _plain(getattr(config, "_global_config", None))
+
+
+def largest_image() -> Any:
+    """How many pixels Pillow takes for no attack."""
+    image = sys.modules.get("PIL.Image")
+    return None if image is None else getattr(image, "MAX_IMAGE_PIXELS", None)
+
+
+def _plain(value: Any) -> Any:
+    """A value if all in it is plain; else None."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return {key: held for key, each in value.items() if (held := _plain(each)) is not None}
+    if kind in (tuple, list):
+        return [_plain(each) for each in value]
+    return None

@@ -89,6 +89,8 @@ class Scope:
         self.unseen = ""
         #: Names of variables that were read.
         self.variables: dict[str, None] = {}
+        #: Files that elements opened, where these may be kept for later ones.
+        self._kept: dict[str, tuple[int, ...]] = {}
         #: Files of modules that were imported.
         self._imported: dict[str, None] = {}
         self._codes: dict[int, tuple[types.CodeType, str]] = {}
@@ -118,6 +120,12 @@ class Scope:
         """The same, and the variables that were read."""
         variables = (VARIABLE + name for name in self.variables if name not in reached.variables)
         return [*self.files(reached), *variables]
+
+    def keep(self, stats: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+        """Takes note of files that an element opened; all that were opened so far, as they were then."""
+        for path, stat in stats.items():
+            self._kept.setdefault(path, stat)
+        return self._kept
 
     def files(self, reached: Reached) -> list[str]:
         """The files of code that ran and that a description did not reach."""
@@ -249,7 +257,7 @@ def _read_variable(depth: int) -> None:
     if frame is None or frame.f_code.co_filename.startswith(_HERE):
         # A description that is made meanwhile.
         return
-    if type(name) is str and world.counts_variable(os.fsencode(name)):
+    if type(name) is str and not name.startswith("PREBAKE"):
         for scope in _scopes():
             scope.variables[name] = None
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from prebake import packages
 from prebake.calls import words
 from prebake.errors import warn_once
-from prebake.identity import ambient
+from prebake.identity import ambient, opened
 
 #: Bytes of a digest of one part: enough to tell two apart by chance, few enough to keep hundreds.
 PART_BYTES = 8
@@ -37,6 +37,9 @@ DESCRIPTION_BYTES_MAX = 48 << 10
 NAMED_MAX = 4
 #: A source file of the user's own; a larger one is known by its size and time.
 SOURCE_BYTES_MAX = 4 << 20
+
+#: A file that is opened while a process is set up; a larger one is known by its size and time.
+CONTENT_BYTES_MAX = 1 << 16
 
 #: Variables of the terminal, the login and whoever started the process, as `prebake run` has them: they
 #: differ between runs of one program, and code that prepares data does not ask for them. `*` stands for any
@@ -129,6 +132,7 @@ def _parts() -> Iterator[tuple[str, str]]:
     yield from _variables()
     yield from ((f"setting {name}", _text(value)) for name, value in ambient.values())
     yield from _modules()
+    yield from _set_up()
     for root in packages._site_roots():
         # Written anew whenever something is installed or removed.
         yield f"packages in {root}", _stat(root)
@@ -182,6 +186,43 @@ def _modules() -> Iterator[tuple[str, str]]:
                 # A spawned child knows its parent's script by the second name.
                 shown = os.path.basename(file) if name in packages.SCRIPTS else name
                 yield f"source {shown}", source(file)
+
+
+def _set_up() -> Iterator[tuple[str, str]]:
+    """What was opened before the first element was asked for: a setting may be made of it."""
+    for file, kind in opened.files():
+        if is_generated(file):
+            # Passed on by whoever started it, or made for this run.
+            continue
+        yield f"file {_below(file)}, {kind}", _shown(file, kind)
+    for name in opened.early & sys.modules.keys():
+        file = getattr(sys.modules[name], "__file__", None)
+        if type(file) is str and file.endswith(".py") and file in _sources:
+            for path in opened.named(file, _texts.get(file, b"")):
+                yield f"file {_below(path)}, named", _content(path)
+
+
+def _below(file: str) -> str:
+    return file.removeprefix(os.path.join(_folder(), ""))
+
+
+def _shown(file: str, kind: str) -> str:
+    if kind == opened.READ:
+        return _content(file)
+    with contextlib.suppress(OSError):
+        if kind == opened.LISTED:
+            return _text(sorted(os.listdir(file)))
+        return "folder" if os.path.isdir(file) else str(os.stat(file).st_size)
+    return ""
+
+
+def _content(file: str) -> str:
+    """A small file by what it holds, a large one by its size and time."""
+    with contextlib.suppress(OSError):
+        if os.stat(file).st_size <= CONTENT_BYTES_MAX:
+            with open(file, "rb", buffering=0) as data:
+                return _digest(data.read(CONTENT_BYTES_MAX))
+    return _stat(file)
 
 
 #: Files of modules that were imported while elements were made. Those are inputs of these elements: a process
@@ -244,6 +285,8 @@ def source(file: str) -> str:
 
 
 _sources: dict[str, str] = {}
+#: What they said.
+_texts: dict[str, bytes] = {}
 
 
 def _read(file: str) -> str:
@@ -251,6 +294,7 @@ def _read(file: str) -> str:
         with open(file, "rb", buffering=0) as source:
             data = source.read(SOURCE_BYTES_MAX)
             if len(data) < SOURCE_BYTES_MAX:
+                _texts[file] = data
                 return _digest(data)
     except OSError:
         # Gone since, or inside an archive: the archive tells.

@@ -1,0 +1,85 @@
+"""Files that a process opened while it was set up: before the first element is asked for, outside of all
+elements. A setting may be made of one: a dialect, how numbers are printed.
+
+They are a part of the world. What is opened from `import prebake` on is heard of; of modules that were imported
+before, each text in them that names a file counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+#: Files that are kept by name; a data set that looks into each of its files is not set up by them.
+FILES_MAX = 1024
+#: Texts in one module that are looked up, and their characters.
+TEXTS_MAX, TEXT_MAX = 2000, 200
+_TEXT = re.compile(rb"""(["'])([^"'\n\\]{1,%d})\1""" % TEXT_MAX)
+_CODE = (".py", ".pyc", ".so")
+
+#: Modules that were there before this one.
+early = frozenset(sys.modules) | {"__main__"}
+#: Events that are told, after which nobody listens any more: a job that long has not begun.
+EVENTS_MAX = 200_000
+#: What was done with a file.
+READ, LISTED, LOOKED = "read", "listed", "looked"
+_KINDS = {"open": READ, "os.listdir": LISTED, "os.scandir": LISTED, "sqlite3.connect": READ}
+_KINDS |= dict.fromkeys(("os.stat", "os.lstat", "os.access"), LOOKED)
+
+#: Absolute paths and what was done, in the order in which they were met.
+_files: dict[tuple[str, str], None] = {}
+_left = 0
+_over: Callable[[], None] = lambda: None
+
+
+def begin(over: Callable[[], None]) -> None:
+    """From now on `heard` is told events, until `over` is called."""
+    global _left, _over
+    _left, _over = EVENTS_MAX, over
+
+
+def is_listening() -> bool:
+    """Whether events are to be told."""
+    return _left > 0
+
+
+def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
+    """An audit hook's event outside of all elements. Files below `roots` are installed."""
+    global _left
+    _left -= 1
+    kind = _KINDS.get(event)
+    path = args[0][0] if kind == LOOKED else args[0]
+    if _left <= 0 or len(_files) >= FILES_MAX:
+        files()
+    elif event == "open" and args[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY | os.O_PATH):
+        # What it writes itself tells nothing.
+        return
+    elif kind is not None and isinstance(path, (str, bytes, os.PathLike)):
+        text = os.path.abspath(os.fsdecode(path))
+        if not text.endswith(_CODE) and not text.startswith((*roots, "/dev/", "/proc/", "/sys/")):
+            _files[text, kind] = None
+
+
+def files() -> list[tuple[str, str]]:
+    """What was opened, looked for or listed while the process was set up, which now is over."""
+    global _left
+    if _left > 0:
+        _left = 0
+        _over()
+    return list(_files)
+
+
+def named(file: str, data: bytes) -> Iterator[str]:
+    """Files that texts in a module name, which is in `file` and says `data`: from its folder, or the working
+    folder."""
+    folders = {os.getcwd(), os.path.dirname(file)}
+    texts = dict.fromkeys(found.group(2) for found in _TEXT.finditer(data))
+    for text in list(texts)[:TEXTS_MAX]:
+        name = text.decode("utf-8", "replace")
+        for folder in folders:
+            path = os.path.join(folder, name)
+            if not path.endswith(_CODE) and os.path.isfile(path):
+                yield path
