@@ -1,0 +1,38 @@
+"""Draws a program from a seed: a front, a host module, and some constructs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import constructs_files
+import constructs_names
+import constructs_objects
+import constructs_settings  # noqa: F401
+from builder import CONSTRUCTS, Builder, Program
+from fronts import FRONTS, finish
+
+#: Constructs of a program, at most. Most have one or two: a failure is then easily told.
+CONSTRUCTS_MAX = 4
+
+
+def drawn(seed: int) -> tuple[str, list[str]]:
+    """The front and the constructs of a seed."""
+    rng = random.Random(seed)
+    weights = [weight for _, weight in FRONTS.values()]
+    front = rng.choices(list(FRONTS), weights)[0]
+    count = rng.choice([1, 1, 2, 2, 3, CONSTRUCTS_MAX])
+    return front, rng.sample(list(CONSTRUCTS), count)
+
+
+def program(seed: int, front: str | None = None, keep: Sequence[int] | None = None) -> Program:
+    """The program of a seed; or with another front, or only with some of its constructs, by their places."""
+    of_seed, names = drawn(seed)
+    b = Builder(seed)
+    kept = range(len(names)) if keep is None else keep
+    for n in kept:
+        b.begin(n)
+        b.part(CONSTRUCTS[names[n]](b))
+    b.n, b.rng = len(names), random.Random(f"{seed} front")
+    finish(b, front or of_seed)
+    return b.program(front or of_seed, [names[n] for n in kept])
