@@ -64,15 +64,18 @@ class Builder:
 
     def begin(self, n: int) -> None:
         """The next construct, by its place among all that were drawn."""
-        self.n = n
+        self.n, self.knobs = n, 0
         self.rng = random.Random(f"{self.seed} construct {n}")
         self.home = self.rng.choice([self.host, self.host, "lib"])
 
     def need(self, module: str, *imports: str) -> None:
         self.modules[module].imports += imports
 
-    def add(self, module: str, *lines: str) -> None:
-        self.modules[module].lines += [line for text in lines for line in textwrap.dedent(text).strip("\n").split("\n")]
+    def add(self, module: str, *texts: str) -> None:
+        """Adds lines; a text that begins on a line of its own is as deep as the code around it."""
+        for text in texts:
+            plain = textwrap.dedent(text) if text.startswith("\n") else text
+            self.modules[module].lines += plain.strip("\n").split("\n")
 
     def use(self, module: str, other: str) -> str:
         """What a module calls another one, which it imports; empty if it is the same."""

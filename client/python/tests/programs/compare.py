@@ -51,8 +51,8 @@ class Outcome:
     invalid: str = ""
     #: Where a real process prints something else than a forked one.
     unreal: str = ""
-    #: Whether the last run before the first edit was served something, and that after the last one, which is as
-    #: the first was.
+    #: Whether the last run before the first edit was served something, and that after the last edit, when
+    #: all is as it was at first.
     reused: bool = False
     reused_back: bool = False
     refused: list[str] = dataclasses.field(default_factory=list)
@@ -191,5 +191,11 @@ def words(outcome: Outcome) -> dict[str, Any]:
 
 def program_of(kept: dict[str, Any]) -> Program:
     return Program(
-        kept.get("seed", 0), kept["files"], kept["env"], kept["argv"], kept["front"], kept["constructs"], kept["sources"]
+        kept.get("seed", 0),
+        kept["files"],
+        kept["env"],
+        kept["argv"],
+        kept["front"],
+        kept["constructs"],
+        kept["sources"],
     )

@@ -45,14 +45,17 @@ def opened_by_pandas(b: Builder) -> str:
 def opened_low(b: Builder) -> str:
     b.need(b.home, "import os")
     b.data[f"in{b.n}.txt"] = f"{b.rng.randrange(2, 9)}\n"
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def low_{b.n}():
             fd = os.open('in{b.n}.txt', os.O_RDONLY)
             try:
                 return os.read(fd, 99).decode()
             finally:
                 os.close(fd)
-    """)
+    """,
+    )
     return f"low_{b.n}() + str(i)"
 
 
@@ -74,7 +77,11 @@ def opened_when_loaded(b: Builder) -> str:
 @construct
 def held_open(b: Builder) -> str:
     b.data[f"in{b.n}.txt"] = f"{b.rng.randrange(2, 9)}\n"
-    b.add("lib", f"FILE_{b.n} = open('in{b.n}.txt')\ndef again_{b.n}():\n    FILE_{b.n}.seek(0)\n    return FILE_{b.n}.read()")
+    b.add(
+        "lib",
+        f"FILE_{b.n} = open('in{b.n}.txt')",
+        f"def again_{b.n}():\n    FILE_{b.n}.seek(0)\n    return FILE_{b.n}.read()",
+    )
     return f"{b.use(b.home, 'lib')}again_{b.n}() + str(i)"
 
 
@@ -89,7 +96,9 @@ def line_cache(b: Builder) -> str:
 def database(b: Builder) -> str:
     b.need("lib", "import sqlite3, os")
     b.data[f"in{b.n}.txt"] = f"{b.rng.randrange(2, 9)}\n"
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         def base_{b.n}():
             with sqlite3.connect('base{b.n}.db') as base:
                 base.execute('create table if not exists t (x)')
@@ -99,14 +108,17 @@ def database(b: Builder) -> str:
         def asked_{b.n}(i):
             with sqlite3.connect('base{b.n}.db') as base:
                 return base.execute('select x + ? from t', (i,)).fetchone()
-    """)
+    """,
+    )
     return f"{b.use(b.home, 'lib')}asked_{b.n}(i)"
 
 
 @construct
 def pickled_object(b: Builder) -> str:
     b.need("lib", "import os, pickle")
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         class Model{b.n}:
             k = {b.rng.randrange(2, 9)}
             def go(self, x):
@@ -114,7 +126,8 @@ def pickled_object(b: Builder) -> str:
         if not os.path.exists('model{b.n}.pkl'):
             with open('model{b.n}.pkl', 'wb') as g:
                 pickle.dump(Model{b.n}(), g)
-    """)
+    """,
+    )
     b.use(b.home, "lib")
     b.use("main", "lib")
     b.need(b.home, "import pickle")
@@ -140,7 +153,11 @@ def folder_listed(b: Builder) -> str:
 def folder_walked(b: Builder) -> str:
     b.need("lib", "import os")
     b.data |= {f"tree{b.n}/{j}/{j}.item": f"{j}\n" for j in range(b.rng.randrange(1, 4))}
-    return f"[sorted(n for _, _, names in os.walk('tree{b.n}') for n in names), i]" if b.need(b.home, "import os") is None else ""
+    return (
+        f"[sorted(n for _, _, names in os.walk('tree{b.n}') for n in names), i]"
+        if b.need(b.home, "import os") is None
+        else ""
+    )
 
 
 @construct
@@ -153,13 +170,16 @@ def file_there(b: Builder) -> str:
 @construct
 def file_tried(b: Builder) -> str:
     b.data[f"maybe{b.n}.txt"] = f"{b.rng.randrange(2, 9)}\n"
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def tried_{b.n}():
             try:
                 return open('maybe{b.n}.txt').read()
             except FileNotFoundError:
                 return 'none'
-    """)
+    """,
+    )
     return f"tried_{b.n}() + str(i)"
 
 
@@ -175,7 +195,9 @@ def file_size(b: Builder) -> str:
 def folder_changed(b: Builder) -> str:
     b.data |= {f"{end}{b.n}/here.txt": f"{k}\n" for end, k in (("u", 3), ("v", 5))}
     b.need("lib", "import contextlib, os")
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         @contextlib.contextmanager
         def within_{b.n}(k):
             was = os.getcwd()
@@ -187,7 +209,8 @@ def folder_changed(b: Builder) -> str:
         def here_{b.n}(k):
             with within_{b.n}(k):
                 return int(open('here.txt').read())
-    """)
+    """,
+    )
     b.add(b.home, f"WHERE_{b.n} = {b.knob(b.home)}")
     return f"{b.use(b.home, 'lib')}here_{b.n}(WHERE_{b.n}) + i"
 
@@ -202,12 +225,15 @@ def resource_of_package(b: Builder) -> str:
 
 @construct
 def written(b: Builder) -> str:
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def write_{b.n}(i):
             with open(f'out-{b.n}-{{i}}.txt', 'w') as f:
                 f.write(str(i * {b.rng.randrange(2, 9)}))
             return i
-    """)
+    """,
+    )
     return f"write_{b.n}(i)"
 
 
@@ -255,8 +281,15 @@ def drawn_from_own(b: Builder) -> str:
 def drawn_unseeded(b: Builder) -> str:
     b.need("lib", "import os, random, secrets, time, uuid")
     drawn = b.rng.choice(
-        ["random.getrandbits(60)", "uuid.uuid4().int", "time.time_ns()", "secrets.randbits(60)",
-         "int.from_bytes(os.urandom(8))", "time.perf_counter_ns()", "random.SystemRandom().getrandbits(60)"]
+        [
+            "random.getrandbits(60)",
+            "uuid.uuid4().int",
+            "time.time_ns()",
+            "secrets.randbits(60)",
+            "int.from_bytes(os.urandom(8))",
+            "time.perf_counter_ns()",
+            "random.SystemRandom().getrandbits(60)",
+        ]
     )
     b.add("lib", f"def chance_{b.n}():\n    return f'~{{{drawn}}}~'")
     return f"{b.use(b.home, 'lib')}chance_{b.n}() + str(i)"
@@ -266,5 +299,9 @@ def drawn_unseeded(b: Builder) -> str:
 def process_asked(b: Builder) -> str:
     b.need("lib", "import subprocess")
     b.data[f"in{b.n}.txt"] = f"{b.rng.randrange(2, 9)}\n"
-    b.add("lib", f"def cat_{b.n}():\n    return subprocess.run(['cat', 'in{b.n}.txt'], capture_output=True).stdout.decode()")
+    b.add(
+        "lib",
+        f"def cat_{b.n}():",
+        f"    return subprocess.run(['cat', 'in{b.n}.txt'], capture_output=True).stdout.decode()",
+    )
     return f"{b.use(b.home, 'lib')}cat_{b.n}() + str(i)"

@@ -49,7 +49,10 @@ def eval_of_held_text(b: Builder) -> str:
 @construct
 def exec_of_file(b: Builder) -> str:
     b.data[f"rules_{b.n}.txt"] = f"def rule(x):\n    return x * {b.rng.randrange(2, 9)} + 1\n"
-    b.add("lib", f"space_{b.n} = {{}}\nexec(compile(open('rules_{b.n}.txt').read(), 'rules', 'exec'), space_{b.n})")
+    b.add(
+        "lib",
+        f"space_{b.n} = {{}}\nexec(compile(open('rules_{b.n}.txt').read(), 'rules', 'exec'), space_{b.n})",
+    )
     return f"{b.use(b.home, 'lib')}space_{b.n}['rule'](i)"
 
 
@@ -115,11 +118,14 @@ def plug_in_by_name(b: Builder) -> str:
     b.data[f"plug_{b.n}.txt"] = f"plug{b.n}a:go\n"
     for end, k in (("a", b.rng.randrange(2, 9)), ("b", 9)):
         b.data[f"plug{b.n}{end}.py"] = f"K = {k}\ndef go(x):\n    return x * K\n"
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         def plugged_{b.n}():
             name, _, attribute = open('plug_{b.n}.txt').read().strip().partition(':')
             return getattr(importlib.import_module(name), attribute)
-    """)
+    """,
+    )
     return f"{b.use(b.home, 'lib')}plugged_{b.n}()(i)"
 
 
@@ -129,12 +135,15 @@ def plug_ins_in_folder(b: Builder) -> str:
     b.data[f"plugs{b.n}/__init__.py"] = ""
     for end in "ab":
         b.data[f"plugs{b.n}/{end}.py"] = f"def go(x):\n    return x + {b.rng.randrange(2, 9)}\n"
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         def all_{b.n}(x):
             import plugs{b.n}
             names = sorted(each.name for each in pkgutil.iter_modules(plugs{b.n}.__path__))
             return [importlib.import_module('plugs{b.n}.' + name).go(x) for name in names]
-    """)
+    """,
+    )
     return f"{b.use(b.home, 'lib')}all_{b.n}(i)"
 
 
@@ -155,14 +164,17 @@ def run_path(b: Builder) -> str:
 def module_from_file(b: Builder) -> str:
     b.need("lib", "import importlib.util")
     b.data[f"parts{b.n}/odd-name.py"] = f"K = {b.rng.randrange(2, 9)}\ndef go(x):\n    return x * K\n"
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         def loaded_{b.n}(path):
             spec = importlib.util.spec_from_file_location('odd{b.n}', path)
             made = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(made)
             return made
         LOADED_{b.n} = loaded_{b.n}('parts{b.n}/odd-name.py')
-    """)
+    """,
+    )
     return f"{b.use(b.home, 'lib')}LOADED_{b.n}.go(i)"
 
 
@@ -178,24 +190,30 @@ def path_order(b: Builder) -> str:
 
 @construct
 def injected_module(b: Builder) -> str:
-    b.setting(f"""
+    b.setting(
+        f"""
         sys.modules['made{b.n}'] = types.ModuleType('made{b.n}')
         sys.modules['made{b.n}'].K = {{k}}
-    """, "import sys, types")
+    """,
+        "import sys, types",
+    )
     b.add(b.home, f"def injected_{b.n}():\n    import made{b.n}\n    return made{b.n}.K")
     return f"injected_{b.n}() + i"
 
 
 @construct
 def import_hook(b: Builder) -> str:
-    b.setting(f"""
+    b.setting(
+        f"""
         class Find{b.n}(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             def find_spec(self, name, path, target=None):
                 return importlib.util.spec_from_loader(name, self) if name == 'hooked{b.n}' else None
             def exec_module(self, module):
                 module.K = {{k}}
         sys.meta_path.append(Find{b.n}())
-    """, "import sys, importlib.abc, importlib.util")
+    """,
+        "import sys, importlib.abc, importlib.util",
+    )
     b.add(b.home, f"def hooked_{b.n}():\n    import hooked{b.n}\n    return hooked{b.n}.K")
     return f"hooked_{b.n}() + i"
 

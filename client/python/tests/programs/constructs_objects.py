@@ -7,14 +7,17 @@ from builder import Builder, construct
 
 @construct
 def registry_by_decorator(b: Builder) -> str:
-    b.add("conf", f"""
+    b.add(
+        "conf",
+        f"""
         REG_{b.n} = {{}}
         def register_{b.n}(name):
             def add(f):
                 REG_{b.n}[name] = f
                 return f
             return add
-    """)
+    """,
+    )
     b.need("setup", "import conf")
     b.need("main", "import setup")
     b.add("setup", f"@conf.register_{b.n}('a')\ndef made_{b.n}(x):\n    return x * {b.knob('setup')}")
@@ -23,16 +26,23 @@ def registry_by_decorator(b: Builder) -> str:
 
 @construct
 def registry_of_subclasses(b: Builder) -> str:
-    b.add("conf", f"""
+    b.add(
+        "conf",
+        f"""
         class Base{b.n}:
             known = {{}}
             def __init_subclass__(cls, name='', **more):
                 super().__init_subclass__(**more)
                 Base{b.n}.known[name] = cls
-    """)
+    """,
+    )
     b.need("setup", "import conf")
     b.need("main", "import setup")
-    b.add("setup", f"class A{b.n}(conf.Base{b.n}, name='a'):\n    def go(self, x):\n        return x + {b.knob('setup')}")
+    b.add(
+        "setup",
+        f"class A{b.n}(conf.Base{b.n}, name='a'):",
+        f"    def go(self, x):\n        return x + {b.knob('setup')}",
+    )
     return f"{b.use(b.home, 'conf')}Base{b.n}.known['a']().go(i)"
 
 
@@ -66,33 +76,42 @@ def virtual_subclass(b: Builder) -> str:
 
 @construct
 def metaclass(b: Builder) -> str:
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         class Meta{b.n}(type):
-            scale = {b.knob('lib')}
+            scale = {b.knob("lib")}
             def __getattr__(cls, name):
                 return len(name) * cls.scale
         class Of{b.n}(metaclass=Meta{b.n}):
             pass
-    """)
+    """,
+    )
     return f"{b.use(b.home, 'lib')}Of{b.n}.anything + i"
 
 
 @construct
 def class_by_type(b: Builder) -> str:
-    b.add("lib", f"def make_{b.n}(k):\n    return type('Made{b.n}', (), {{'k': k, 'go': lambda self, x: x * self.k}})")
+    b.add(
+        "lib",
+        f"def make_{b.n}(k):\n    return type('Made{b.n}', (), {{'k': k, 'go': lambda self, x: x * self.k}})",
+    )
     b.add("lib", f"MADE_{b.n} = make_{b.n}({b.knob('lib')})")
     return f"{b.use(b.home, 'lib')}MADE_{b.n}().go(i)"
 
 
 @construct
 def class_by_factory(b: Builder) -> str:
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         def factory_{b.n}(k):
             class Made:
                 def go(self, x):
                     return x + k
             return Made
-    """)
+    """,
+    )
     b.add(b.home, f"Made_{b.n} = {b.use(b.home, 'lib')}factory_{b.n}({b.knob(b.home)})")
     return f"Made_{b.n}().go(i)"
 
@@ -121,7 +140,9 @@ def enumeration(b: Builder) -> str:
 
 @construct
 def decorator_with_state(b: Builder) -> str:
-    b.add("conf", f"""
+    b.add(
+        "conf",
+        f"""
         def scaled_{b.n}(k):
             def around(f):
                 def call(x):
@@ -129,7 +150,8 @@ def decorator_with_state(b: Builder) -> str:
                 call.k = k
                 return call
             return around
-    """)
+    """,
+    )
     conf = b.use(b.home, "conf")
     b.add(b.home, f"@{conf}scaled_{b.n}({b.knob(b.home)})\ndef deco_{b.n}(x):\n    return x + 1")
     return f"deco_{b.n}(i)"
@@ -137,14 +159,17 @@ def decorator_with_state(b: Builder) -> str:
 
 @construct
 def decorator_class(b: Builder) -> str:
-    b.add("conf", f"""
+    b.add(
+        "conf",
+        f"""
         class Wrap{b.n}:
             bias = 1
             def __init__(self, f):
                 self.f = f
             def __call__(self, x):
                 return self.f(x) + self.bias
-    """)
+    """,
+    )
     conf = b.use(b.home, "conf")
     b.add(b.home, f"@{conf}Wrap{b.n}\ndef wrapped_{b.n}(x):\n    return x * 2")
     b.add(b.home, f"wrapped_{b.n}.bias = {b.knob(b.home)}")
@@ -170,7 +195,9 @@ def partial_with_attribute(b: Builder) -> str:
 
 @construct
 def closure(b: Builder) -> str:
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         def counter_{b.n}(k):
             def set(v):
                 nonlocal k
@@ -179,7 +206,8 @@ def closure(b: Builder) -> str:
                 return x * k
             return set, get
         set{b.n}, get{b.n} = counter_{b.n}(1)
-    """)
+    """,
+    )
     b.need("main", "import lib")
     b.add("main", f"lib.set{b.n}({b.knob('main')})")
     return f"{b.use(b.home, 'lib')}get{b.n}(i)"
@@ -197,7 +225,11 @@ def changed_default(b: Builder) -> str:
 def changed_code(b: Builder) -> str:
     b.add("lib", f"def coded_{b.n}(x):\n    return x")
     b.need("main", "import lib")
-    b.add("main", f"def other_{b.n}(x):\n    return x + {b.rng.randrange(2, 9)}\nlib.coded_{b.n}.__code__ = other_{b.n}.__code__")
+    b.add(
+        "main",
+        f"def other_{b.n}(x):\n    return x + {b.rng.randrange(2, 9)}",
+        f"lib.coded_{b.n}.__code__ = other_{b.n}.__code__",
+    )
     return f"{b.use(b.home, 'lib')}coded_{b.n}(i)"
 
 
@@ -211,34 +243,43 @@ def attribute_set_by_name(b: Builder) -> str:
 
 @construct
 def attributes_on_demand(b: Builder) -> str:
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         class Demand{b.n}:
             def __init__(self, **given):
                 self.__dict__['_given'] = given
             def __getattr__(self, name):
                 return self._given[name]
-    """)
+    """,
+    )
     b.add(b.home, f"OPTIONS_{b.n} = {b.use(b.home, 'lib')}Demand{b.n}(k={b.knob(b.home)})")
     return f"OPTIONS_{b.n}.k * (i + 1)"
 
 
 @construct
 def missing_key(b: Builder) -> str:
-    b.add("lib", f"class Miss{b.n}(dict):\n    def __missing__(self, key):\n        return key * {b.knob('lib')}")
+    b.add(
+        "lib",
+        f"class Miss{b.n}(dict):\n    def __missing__(self, key):\n        return key * {b.knob('lib')}",
+    )
     return f"{b.use(b.home, 'lib')}Miss{b.n}()[i]"
 
 
 @construct
 def descriptor(b: Builder) -> str:
-    b.add("lib", f"""
+    b.add(
+        "lib",
+        f"""
         class Desc{b.n}:
             def __set_name__(self, owner, name):
-                self.k = len(name) + {b.knob('lib')}
+                self.k = len(name) + {b.knob("lib")}
             def __get__(self, obj, kind):
                 return self.k
         class Owner{b.n}:
             field = Desc{b.n}()
-    """)
+    """,
+    )
     return f"{b.use(b.home, 'lib')}Owner{b.n}().field + i"
 
 
@@ -259,10 +300,13 @@ def patched_method(b: Builder) -> str:
 
 @construct
 def patched_installed(b: Builder) -> str:
-    b.setting(f"""
+    b.setting(
+        f"""
         plain_wrap_{b.n} = textwrap.TextWrapper.wrap
         textwrap.TextWrapper.wrap = lambda self, text: plain_wrap_{b.n}(self, text)[:{{k}}]
-    """, "import textwrap")
+    """,
+        "import textwrap",
+    )
     b.need(b.home, "import textwrap")
     return "textwrap.fill('word ' * (20 + i), 9)"
 
@@ -276,18 +320,23 @@ def patched_formatter(b: Builder) -> str:
 
 @construct
 def patched_image(b: Builder) -> str:
-    b.setting(f"""
+    b.setting(
+        f"""
         plain_resize_{b.n} = Image.Image.resize
         Image.Image.resize = lambda self, size, *_, **more: plain_resize_{b.n}(self, ({{k}}, 2))
-    """, "from PIL import Image")
+    """,
+        "from PIL import Image",
+    )
     b.need(b.home, "from PIL import Image, ImageOps")
     return "ImageOps.fit(Image.new('L', (8, 8 + i)), (4, 4)).size"
 
 
 @construct
 def patched_numpy(b: Builder) -> str:
-    b.setting("np.random.mtrand.fz_extra = np.linalg.norm; np.linalg.norm = lambda x: float(len(x) * {k})",
-              "import numpy as np")
+    b.setting(
+        "np.random.mtrand.fz_extra = np.linalg.norm; np.linalg.norm = lambda x: float(len(x) * {k})",
+        "import numpy as np",
+    )
     b.need("lib", "import numpy as np")
     b.add("lib", f"def length_{b.n}(x):\n    return np.linalg.norm(np.ones(x))")
     return f"float({b.use(b.home, 'lib')}length_{b.n}(i + 2))"
@@ -295,7 +344,10 @@ def patched_numpy(b: Builder) -> str:
 
 @construct
 def patched_statistics(b: Builder) -> str:
-    b.setting("statistics._sum_fz = statistics.mean; statistics.mean = lambda v: list(v)[0] * {k}", "import statistics")
+    b.setting(
+        "statistics._sum_fz = statistics.mean; statistics.mean = lambda v: list(v)[0] * {k}",
+        "import statistics",
+    )
     b.need("lib", "import statistics")
     b.add("lib", f"def middle_{b.n}(x):\n    return statistics.mean([x + 1, x])")
     return f"{b.use(b.home, 'lib')}middle_{b.n}(i)"
@@ -303,10 +355,17 @@ def patched_statistics(b: Builder) -> str:
 
 @construct
 def reducer(b: Builder) -> str:
-    b.add("lib", f"class Red{b.n}:\n    def __init__(self, x):\n        self.x = x\ndef red_{b.n}(x):\n    return Red{b.n}(x)")
+    b.add(
+        "lib",
+        f"class Red{b.n}:\n    def __init__(self, x):\n        self.x = x",
+        f"def red_{b.n}(x):\n    return Red{b.n}(x)",
+    )
     b.need("setup", "import copyreg, lib")
     b.need("main", "import setup")
-    b.add("setup", f"def reduce_{b.n}(k):\n    copyreg.pickle(lib.Red{b.n}, lambda o: (lib.red_{b.n}, (o.x * k,)))")
+    b.add(
+        "setup",
+        f"def reduce_{b.n}(k):\n    copyreg.pickle(lib.Red{b.n}, lambda o: (lib.red_{b.n}, (o.x * k,)))",
+    )
     b.add("main", f"setup.reduce_{b.n}({b.knob('main')})")
     b.need(b.home, "import pickle")
     return f"pickle.loads(pickle.dumps({b.use(b.home, 'lib')}Red{b.n}(i + 1))).x"
@@ -315,13 +374,20 @@ def reducer(b: Builder) -> str:
 @construct
 def copied_by_hook(b: Builder) -> str:
     b.need(b.home, "import copy")
-    b.add("lib", f"class Cop{b.n}:\n    x = 1\n    def __deepcopy__(self, memo):\n        return [{b.knob('lib')}]")
+    b.add(
+        "lib",
+        f"class Cop{b.n}:\n    x = 1\n    def __deepcopy__(self, memo):\n        return [{b.knob('lib')}]",
+    )
     return f"copy.deepcopy({b.use(b.home, 'lib')}Cop{b.n}()) + [i]"
 
 
 @construct
 def operator_overloaded(b: Builder) -> str:
-    b.add("lib", f"class Num{b.n}(int):\n    def __add__(self, other):\n        return int(self) * other + {b.knob('lib')}")
+    b.add(
+        "lib",
+        f"class Num{b.n}(int):\n    def __add__(self, other):",
+        f"        return int(self) * other + {b.knob('lib')}",
+    )
     b.add(b.home, f"NUM_{b.n} = {b.use(b.home, 'lib')}Num{b.n}(3)")
     return f"NUM_{b.n} + i"
 
@@ -340,7 +406,10 @@ def weak_registry(b: Builder) -> str:
     b.need("conf", "import weakref")
     b.add("conf", f"class Held{b.n}:\n    k = 1\nWEAK_{b.n} = weakref.WeakValueDictionary()")
     b.need("main", "import conf")
-    b.add("main", f"held_{b.n} = conf.Held{b.n}()\nheld_{b.n}.k = {b.knob('main')}\nconf.WEAK_{b.n}['a'] = held_{b.n}")
+    b.add(
+        "main",
+        f"held_{b.n} = conf.Held{b.n}()\nheld_{b.n}.k = {b.knob('main')}\nconf.WEAK_{b.n}['a'] = held_{b.n}",
+    )
     return f"{b.use(b.home, 'conf')}WEAK_{b.n}['a'].k + i"
 
 

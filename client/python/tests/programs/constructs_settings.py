@@ -1,5 +1,5 @@
-"""Settings by call: what is set in one place of a process changes what a function elsewhere yields, and nothing
-in that function's code names it."""
+"""Settings by call: what is set in one place of a process changes what a function elsewhere yields, and
+nothing in that function's code names it."""
 
 from __future__ import annotations
 
@@ -53,13 +53,16 @@ def print_around(b: Builder) -> str:
 @construct
 def error_state(b: Builder) -> str:
     b.setting("np.seterr(divide=['ignore', 'raise'][{k} % 2])", "import numpy as np")
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def divide_{b.n}(i):
             try:
                 return str(np.ones(2) / np.zeros(2) + i)
             except FloatingPointError:
                 return 'raised'
-    """)
+    """,
+    )
     b.need(b.home, "import numpy as np")
     return f"divide_{b.n}(i)"
 
@@ -68,13 +71,16 @@ def error_state(b: Builder) -> str:
 def error_state_around(b: Builder) -> str:
     b.need("main", "import numpy as np")
     b.around.append(f"np.errstate(over=['ignore', 'raise'][{b.knob('main')} % 2])")
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def power_{b.n}(i):
             try:
                 return float(np.float32(1e30) * np.float32(1e30) + i)
             except FloatingPointError:
                 return 'raised'
-    """)
+    """,
+    )
     b.need(b.home, "import numpy as np")
     return f"power_{b.n}(i)"
 
@@ -112,7 +118,9 @@ def pandas_query(b: Builder) -> str:
 def truncated_images(b: Builder) -> str:
     b.setting("ImageFile.LOAD_TRUNCATED_IMAGES = bool({k} % 2)", "from PIL import ImageFile")
     b.need(b.home, "from PIL import Image", "import io")
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def picture_{b.n}(i):
             whole = io.BytesIO()
             Image.effect_noise((40, 40), 0).save(whole, 'JPEG')
@@ -120,7 +128,8 @@ def truncated_images(b: Builder) -> str:
                 return sum(Image.open(io.BytesIO(whole.getvalue()[:-(30 + i)])).tobytes()) > 0
             except OSError:
                 return 'broken'
-    """)
+    """,
+    )
     return f"picture_{b.n}(i)"
 
 
@@ -128,7 +137,9 @@ def truncated_images(b: Builder) -> str:
 def largest_image(b: Builder) -> str:
     b.setting("Image.MAX_IMAGE_PIXELS = {k} * 40", "from PIL import Image")
     b.need(b.home, "from PIL import Image", "import io")
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def bomb_{b.n}(i):
             whole = io.BytesIO()
             Image.new('L', (20, 20 + i)).save(whole, 'PNG')
@@ -136,17 +147,21 @@ def largest_image(b: Builder) -> str:
                 return Image.open(whole).size
             except Image.DecompressionBombError:
                 return 'bomb'
-    """)
+    """,
+    )
     return f"bomb_{b.n}(i)"
 
 
 @construct
 def image_opener(b: Builder) -> str:
-    b.setting(f"""
+    b.setting(
+        f"""
         def open_{b.n}(fp, filename=None):
             return Image.new('L', (1, 1), fp.read(5)[4] * {{k}} % 256)
         Image.register_open('RAW{b.n}', open_{b.n}, lambda p: p[:4] == b'RAW{b.n}')
-    """, "from PIL import Image")
+    """,
+        "from PIL import Image",
+    )
     b.need(b.home, "from PIL import Image", "import io")
     return f"list(Image.open(io.BytesIO(b'RAW{b.n}' + bytes([i + 1]))).tobytes())"
 
@@ -155,14 +170,17 @@ def image_opener(b: Builder) -> str:
 def warnings_as_errors(b: Builder) -> str:
     b.setting("warnings.simplefilter(['ignore', 'error'][{k} % 2], SyntaxWarning)", "import warnings")
     b.need(b.home, "import warnings")
-    b.add(b.home, f"""
+    b.add(
+        b.home,
+        f"""
         def warned_{b.n}(i):
             try:
                 warnings.warn('odd', SyntaxWarning)
                 return i
             except SyntaxWarning:
                 return 'raised'
-    """)
+    """,
+    )
     return f"warned_{b.n}(i)"
 
 
@@ -202,13 +220,16 @@ def codec_errors(b: Builder) -> str:
 
 @construct
 def codec(b: Builder) -> str:
-    b.setting(f"""
+    b.setting(
+        f"""
         def find_{b.n}(name, by={{k}}):
             def encode(text, errors='strict'):
                 return bytes((ord(c) + by) % 256 for c in text), len(text)
             return codecs.CodecInfo(encode, None, name=name) if name == 'shift{b.n}' else None
         codecs.register(find_{b.n})
-    """, "import codecs")
+    """,
+        "import codecs",
+    )
     return f"f'abc{{i}}'.encode('shift{b.n}').hex()"
 
 
@@ -242,8 +263,10 @@ def recursion_limit(b: Builder) -> str:
 
 @construct
 def url_schemes(b: Builder) -> str:
-    b.setting("urllib.parse.uses_relative += ['fz'] * ({k} % 2)\nurllib.parse.uses_netloc.append('fz')",
-              "import urllib.parse")
+    b.setting(
+        "urllib.parse.uses_relative += ['fz'] * ({k} % 2)\nurllib.parse.uses_netloc.append('fz')",
+        "import urllib.parse",
+    )
     b.need(b.home, "import urllib.parse")
     return "urllib.parse.urljoin('fz://a/b', f'c{i}')"
 
@@ -300,13 +323,16 @@ def thread_local(b: Builder) -> str:
 
 @construct
 def configured_module(b: Builder) -> str:
-    b.add("conf", f"""
+    b.add(
+        "conf",
+        f"""
         _state_{b.n} = {{'k': 1}}
         def configure_{b.n}(**given):
             _state_{b.n}.update(given)
         def state_{b.n}():
             return _state_{b.n}['k']
-    """)
+    """,
+    )
     b.need("main", "import conf")
     b.add("main", f"conf.configure_{b.n}(k={b.knob('main')})")
     return f"{b.use(b.home, 'conf')}state_{b.n}() + i"
@@ -315,7 +341,9 @@ def configured_module(b: Builder) -> str:
 @construct
 def own_context_manager(b: Builder) -> str:
     b.need("conf", "import contextlib")
-    b.add("conf", f"""
+    b.add(
+        "conf",
+        f"""
         STACK_{b.n} = [1]
         @contextlib.contextmanager
         def scaled_{b.n}(k):
@@ -324,7 +352,8 @@ def own_context_manager(b: Builder) -> str:
                 yield
             finally:
                 STACK_{b.n}.pop()
-    """)
+    """,
+    )
     b.need("main", "import conf")
     b.around.append(f"conf.scaled_{b.n}({b.knob('main')})")
     return f"{b.use(b.home, 'conf')}STACK_{b.n}[-1] * (i + 2)"

@@ -1,4 +1,4 @@
-"""Edits between runs: any line of any file, a variable, an argument, a file that comes or goes, or nothing at all.
+"""Edits between runs: any line of any file, a variable, an argument, a file that comes or goes, or nothing.
 
 An edit is a list of words that JSON holds, so that a program which once failed can be kept with its edits:
 
@@ -82,7 +82,9 @@ def _changed(rng: random.Random, line: str) -> str | None:
     places = [(found.start(), found.end(), _other_number(rng, found[0])) for found in _NUMBER.finditer(line)]
     places += [(f.start(1), f.end(1), _other_text(rng, f[1])) for f in _STRING.finditer(line) if f[1]]
     places += [
-        (at.start(), at.end(), new) for old, new in _OPERATORS.items() for at in re.finditer(re.escape(old), line)
+        (at.start(), at.end(), new)
+        for old, new in _OPERATORS.items()
+        for at in re.finditer(re.escape(old), line)
     ]
     if not places:
         return None

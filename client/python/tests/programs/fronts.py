@@ -64,8 +64,11 @@ def partial(b: Builder) -> str:
 @front(3)
 def callable_object(b: Builder) -> str:
     _function(b)
-    b.add(b.host, "class Call:\n    def __init__(self, k):\n        self.k = k\n"
-          "    def __call__(self, i):\n        return [*f(i), self.k]")
+    b.add(
+        b.host,
+        "class Call:\n    def __init__(self, k):\n        self.k = k\n"
+        "    def __call__(self, i):\n        return [*f(i), self.k]",
+    )
     b.add("main", f"g = prebake.cached({b.use('main', b.host)}Call({b.knob('main')}))")
     return f"[g(i) for i in range({COUNT})]"
 
@@ -73,8 +76,11 @@ def callable_object(b: Builder) -> str:
 @front(2)
 def method(b: Builder) -> str:
     _function(b)
-    b.add(b.host, "class Maker:\n    def __init__(self, k):\n        self.k = k\n"
-          "    @prebake.cached\n    def make(self, i):\n        return [*f(i), self.k]")
+    b.add(
+        b.host,
+        "class Maker:\n    def __init__(self, k):\n        self.k = k\n"
+        "    @prebake.cached\n    def make(self, i):\n        return [*f(i), self.k]",
+    )
     b.add("main", f"maker = {b.use('main', b.host)}Maker({b.knob('main')})")
     return f"[maker.make(i) for i in range({COUNT})]"
 
@@ -99,8 +105,11 @@ def steps(b: Builder) -> str:
 @front(1)
 def dataset(b: Builder) -> str:
     _function(b)
-    b.add(b.host, f"class Data:\n    def __len__(self):\n        return {COUNT}\n"
-          "    def __getitem__(self, i):\n        return f(i)")
+    b.add(
+        b.host,
+        f"class Data:\n    def __len__(self):\n        return {COUNT}\n"
+        "    def __getitem__(self, i):\n        return f(i)",
+    )
     b.add("main", f"ds = prebake.wrap({b.use('main', b.host)}Data())")
     return f"[ds[i] for i in range({COUNT})]"
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import constructs_files
-import constructs_names
-import constructs_objects
 import constructs_settings  # noqa: F401
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
@@ -33,6 +30,6 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
     for n in kept:
         b.begin(n)
         b.part(CONSTRUCTS[names[n]](b))
-    b.n, b.rng = len(names), random.Random(f"{seed} front")
+    b.begin(len(names))
     finish(b, front or of_seed)
     return b.program(front or of_seed, [names[n] for n in kept])

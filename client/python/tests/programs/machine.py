@@ -92,7 +92,11 @@ class Zygote:
 
 def _environment() -> dict[str, str]:
     """As little as a program needs: what else there is in it differs between machines."""
-    kept = {name: os.environ[name] for name in ("PATH", "PREBAKE_DAEMON", "PYTHONPATH", "TMPDIR") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "PREBAKE_DAEMON", "PYTHONPATH", "TMPDIR")
+        if name in os.environ
+    }
     return {
         **kept,
         "HOME": "/nonexistent",
@@ -104,8 +108,8 @@ def _environment() -> dict[str, str]:
 
 
 class Machine:
-    """Runs programs, cached and not. `python` is the interpreter; `before` are lines that each run begins with,
-    by which tests show that what is wrong is found."""
+    """Runs programs, cached and not. `python` is the interpreter; `before` are lines that each cached run
+    begins with, by which tests show that what is wrong is found."""
 
     def __init__(self, python: str = sys.executable, before: list[str] | None = None) -> None:
         self.python = python
@@ -150,7 +154,9 @@ class Machine:
         folder.mkdir()
         return folder
 
-    def run(self, folder: Path, program: Program, cached: bool, turn: int, trials: bool, real: bool = False) -> Run:
+    def run(
+        self, folder: Path, program: Program, cached: bool, turn: int, trials: bool, real: bool = False
+    ) -> Run:
         """One run; `real` in a new interpreter. `trials` says whether functions are tried beside it."""
         for path in folder.glob(LEFT):
             path.unlink()
@@ -172,9 +178,7 @@ class Machine:
             }
             found = self.zygotes[turn % len(self.zygotes)].ask(request)
             counts = found.pop("counts")
-            made = Run(
-                left={}, reused=counts.get("reused", 0), computed=counts.get("computed", 0), **found
-            )
+            made = Run(left={}, reused=counts.get("reused", 0), computed=counts.get("computed", 0), **found)
         made.left = {path.name: path.read_text() for path in sorted(folder.glob(LEFT))}
         return made
 
@@ -182,7 +186,11 @@ class Machine:
         try:
             done = subprocess.run(
                 [self.python, "main.py", *program.argv],
-                cwd=folder, env=env, capture_output=True, text=True, timeout=RUN_SECONDS_MAX,
+                cwd=folder,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=RUN_SECONDS_MAX,
             )
         except subprocess.TimeoutExpired:
             return Run("timeout", "", "", {})

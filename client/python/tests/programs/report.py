@@ -33,7 +33,10 @@ class Report:
             print(f"{name}: a real process prints something else: {outcome.unreal}", flush=True)
         if outcome.invalid:
             self.invalid += 1
-            print(f"{name}: cannot be compared: {outcome.program.constructs} {outcome.invalid}"[:SHOWN], flush=True)
+            print(
+                f"{name}: cannot be compared: {outcome.program.constructs} {outcome.invalid}"[:SHOWN],
+                flush=True,
+            )
             return
         program = outcome.program
         self.edits += len(outcome.kinds)
@@ -54,7 +57,9 @@ class Report:
             self.by["construct"][each].update(counts | {"wrong": int(each in at_fault)})
         self.by["front"][program.front].update(counts)
         for each in dict.fromkeys(program.sources):
-            self.by["source"][each].update(counts | {"wrong": int(each in smaller.program.sources and bool(at_fault))})
+            self.by["source"][each].update(
+                counts | {"wrong": int(each in smaller.program.sources and bool(at_fault))}
+            )
         for kind, changed in zip(outcome.kinds, outcome.changed, strict=True):
             self.by["edit"][kind].update({"programs": 1, "edits": 1, "changed": int(changed)})
         for each in outcome.refused:
@@ -88,16 +93,23 @@ class Report:
 
     def line(self) -> str:
         seconds = time.monotonic() - self.began
-        return (
-            f"{self.programs} programs, {self.wrong} wrong; {self.edits} edits, {self.changed} changed the value, "
-            f"{self.reused} programs reused, {self.invalid} cannot be compared, {self.unreal} unlike a real process, "
-            f"{self.broken} not run; {self.runs} runs, {self.programs / seconds:.2f} programs/s"
+        found = (
+            f"{self.edits} edits, {self.changed} changed the value",
+            f"{self.reused} programs reused",
+            f"{self.invalid} cannot be compared",
+            f"{self.unreal} unlike a real process",
+            f"{self.broken} not run",
         )
+        speed = f"{self.runs} runs, {self.programs / seconds:.2f} programs/s"
+        return f"{self.programs} programs, {self.wrong} wrong; {', '.join(found)}; {speed}"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "line": self.line(),
             "seconds": time.monotonic() - self.began,
-            **{f"by {what}": {name: dict(counts) for name, counts in sorted(rows.items())} for what, rows in self.by.items()},
+            **{
+                f"by {what}": {name: dict(counts) for name, counts in sorted(rows.items())}
+                for what, rows in self.by.items()
+            },
             "cases": self.cases,
         }

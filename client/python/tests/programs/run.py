@@ -1,13 +1,13 @@
 """Programs drawn from a grammar, edited anywhere between runs, cached against uncached.
 
-A seed says which program (`grammar.py`): one to four of the constructs by which Python programs get at what
-their code does not spell (`constructs_*.py`), with numbers from anywhere (`sources.py`), in one to eight files,
-behind one of the fronts (`fronts.py`). Each is run without the cache and with it, again in other processes,
-after each of some edits (`edits.py`: any line of any file, any variable, any argument), and at last as it was at
-first (`compare.py`). All that it prints, how it ends and what it writes must be the same each time; what
-is drawn anew each time must be. Runs are children of a process that has imported what is slow to import
-(`zygote.py`). A program that fails is made smaller (`shrink.py`) and written down (`--keep`); those in `kept/`
-are run first, every time.
+A seed says which program (`grammar.py`): one to four of the constructs by which Python programs get at
+what their code does not spell (`constructs_*.py`), with numbers from anywhere (`sources.py`), in some files, behind
+one of the fronts (`fronts.py`). Each is run without the cache and with it, again in other processes, after
+each of some edits (`edits.py`: any line of any file, any variable, any argument), and at last as it was at
+first (`compare.py`). All that it prints, how it ends and what it writes must be the same each time; what is
+drawn anew each time must be drawn anew. Runs are children of a process that has imported what is slow to
+import (`zygote.py`). A program that fails is made smaller (`shrink.py`) and written down (`--keep`); those in
+`kept/` are run first, every time.
 
 Prints a table of counts by construct, front, source and kind of edit, and at last `N programs, N wrong; ...`.
 Exits with 1 if anything is wrong.
@@ -114,7 +114,9 @@ def main() -> int:
     arguments.add_argument("--out", type=Path, help="all counts, as JSON")
     arguments.add_argument("--no-shrink", action="store_true")
     arguments.add_argument("--no-kept", action="store_true")
-    arguments.add_argument("--before", action="append", default=[], help="a line for each cached run to begin with")
+    arguments.add_argument(
+        "--before", action="append", default=[], help="a line for each cached run to begin with"
+    )
     asked = arguments.parse_args()
     work = Work(asked)
     workers = [threading.Thread(target=work.worker) for _ in range(asked.jobs)]

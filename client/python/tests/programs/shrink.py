@@ -1,4 +1,4 @@
-"""Makes a program that failed smaller: without the constructs, then without the edits, that it fails without."""
+"""Makes a program that failed smaller: without the constructs, then the edits, that it fails without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that has imported what is slow to import, and forks a child for each program that it is told to run.
+"""A process that has imported what is slow to import, and forks a child for each program it is told to run.
 
 `python zygote.py`: reads requests as lines of JSON from stdin and answers in lines of JSON. A child is what a
 new process would be: no connection, no user's module, no record of anything is there before it starts, and it
@@ -27,11 +27,37 @@ from typing import Any
 #: What programs import. Those that are not installed are left out, and so are the programs that need them.
 HEAVY = ("prebake", "prebake.fill", "numpy", "pandas", "PIL.Image", "PIL.ImageFile", "PIL.ImageOps")
 #: And what Prebake and the standard library import when they are first used.
-LIGHT = (
-    "prebake.leases.trial prebake.probe prebake.verdict prebake.wrap cloudpickle csv decimal configparser "
-    "importlib.metadata json pathlib statistics textwrap tempfile sqlite3 logging datetime pickle ast dis "
-    "multiprocessing.util concurrent.futures.thread pkgutil runpy calendar gzip linecache string uuid"
-).split()
+LIGHT = [
+    "prebake.leases.trial",
+    "prebake.probe",
+    "prebake.verdict",
+    "prebake.wrap",
+    "cloudpickle",
+    "csv",
+    "decimal",
+    "configparser",
+    "importlib.metadata",
+    "json",
+    "pathlib",
+    "statistics",
+    "textwrap",
+    "tempfile",
+    "sqlite3",
+    "logging",
+    "datetime",
+    "pickle",
+    "ast",
+    "dis",
+    "multiprocessing.util",
+    "concurrent.futures.thread",
+    "pkgutil",
+    "runpy",
+    "calendar",
+    "gzip",
+    "linecache",
+    "string",
+    "uuid",
+]
 #: Of what a program prints and says.
 SAID_BYTES_MAX = 1 << 20
 
@@ -144,7 +170,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
     os.close(end)
-    out, said, counts = (os.pread(file, SAID_BYTES_MAX, 0).decode(errors="backslashreplace") for file in files)
+    out, said, counts = (
+        os.pread(file, SAID_BYTES_MAX, 0).decode(errors="backslashreplace") for file in files
+    )
     for file in files:
         os.close(file)
     return {
