@@ -59,6 +59,9 @@ class Builder:
         self.sources: list[str] = []
         #: Expressions of context managers around the calls, in the script.
         self.around: list[str] = []
+        #: Expressions that are evaluated before each call and after all of them, in the script.
+        self.between: list[str] = []
+        self.after: list[str] = []
         #: What the function returns, in its body.
         self.parts: list[str] = []
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Sequence
 
-import constructs_settings  # noqa: F401
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
+
+for kind in ("settings", "names", "objects", "files", "between"):
+    # Each adds its own; a seed means the same as long as the order is.
+    importlib.import_module(f"constructs_{kind}")
 
 #: Constructs of a program, at most. Most have one or two: a failure is then easily told.
 CONSTRUCTS_MAX = 4

@@ -1,7 +1,7 @@
 """Programs drawn from a grammar, edited anywhere between runs, cached against uncached.
 
-A seed says which program (`grammar.py`): one to four of the constructs by which Python programs get at
-what their code does not spell (`constructs_*.py`), with numbers from anywhere (`sources.py`), in some files, behind
+A seed says which program (`grammar.py`): one to four of the constructs by which programs get at what their
+code does not spell (`constructs_*.py`), with numbers from anywhere (`sources.py`), in some files, behind
 one of the fronts (`fronts.py`). Each is run without the cache and with it, again in other processes, after
 each of some edits (`edits.py`: any line of any file, any variable, any argument), and at last as it was at
 first (`compare.py`). All that it prints, how it ends and what it writes must be the same each time; what is
