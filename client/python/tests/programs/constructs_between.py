@@ -12,7 +12,11 @@ def _between(b: Builder, text: str, *imports: str) -> None:
     b.need(where, *imports)
     k = b.knob(where)
     b.add(where, f"K_{b.n} = {k}")
-    b.add(where, f"def between_{b.n}(j):", *("    " + line for line in text.format(k=f"K_{b.n}").split("\n")))
+    b.add(where, f"def between_{b.n}(j):")
+    # Each time, or once something was reused.
+    if b.rng.random() < 0.5:
+        b.add(where, f"    j = (j > {b.rng.choice([1, 2, 3])}) * 2")
+    b.add(where, *("    " + line for line in text.format(k=f"K_{b.n}").split("\n")))
     b.between.append(f"{b.use('main', where)}between_{b.n}(j)")
 
 
@@ -122,6 +126,8 @@ def between_registrations(b: Builder) -> str:
 def between_folders(b: Builder) -> str:
     b.data |= {f"at{b.n}{end}/here.txt": f"{k}\n" for end, k in (("a", 3), ("b", 5))}
     b.data[f"at{b.n}c/unused.txt"] = "1\n"
+    # What the fronts open is in each.
+    b.data |= {f"at{b.n}{end}/{i}.dat": f"{i}\n" for end in "ab" for i in range(3)}
     b.need("main", "import os")
     b.add("main", f"HOME_{b.n} = os.path.dirname(os.path.abspath(__file__))")
     b.add("main", f"def go_{b.n}(j):\n    os.chdir(os.path.join(HOME_{b.n}, 'at{b.n}' + 'ab'[j % 2]))")

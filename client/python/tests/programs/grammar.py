@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
 
-for kind in ("settings", "names", "objects", "files", "between"):
+for kind in ("settings", "names", "objects", "files", "between", "hidden"):
     # Each adds its own; a seed means the same as long as the order is.
     importlib.import_module(f"constructs_{kind}")
 
