@@ -94,16 +94,25 @@ cases: python
 
 FIRST ?= 0
 SEEDS ?= 30
-# The whole is 20000, some hours. An interpreter of another version, with prebake, takes half of them.
+# The whole is 20000, some hours. An interpreter of another version takes half of them.
 PROGRAMS ?= 300
 OTHER_PYTHON ?=
+OTHER_VENV := $(if $(OTHER_PYTHON),$(TEST_CACHE)/other-$(shell { cat $(REQUIREMENTS)/dev.lock; \
+    $(OTHER_PYTHON) -VV; } | sha256sum | cut -c1-16))
 FUZZ_SECONDS_MAX := 86400
 
-fuzz: python
+$(if $(OTHER_VENV),$(OTHER_VENV)/.requirements): $(REQUIREMENTS)/dev.lock
+	$(OTHER_PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
+fuzz: python $(if $(OTHER_VENV),$(OTHER_VENV)/.requirements)
+	$(if $(OTHER_VENV),$(OTHER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --force-reinstall $(WHEELS)/*.whl)
 	$(BOUNDED) $(VENV)/bin/python client/python/tests/fuzz/run.py --first $(FIRST) --seeds $(SEEDS)
 	timeout --foreground --kill-after=10 $(FUZZ_SECONDS_MAX) $(VENV)/bin/python \
 	    client/python/tests/programs/run.py --first $(FIRST) --programs $(PROGRAMS) \
-	    $(if $(OTHER_PYTHON),--python '$(OTHER_PYTHON)') --keep target/fuzz --out target/fuzz.json
+	    $(if $(OTHER_VENV),--python '$(OTHER_VENV)/bin/python') --keep target/fuzz --out target/fuzz.json
 
 test: test-rust test-python cases test-torch test-ops
 

@@ -55,6 +55,7 @@ class Outcome:
     #: all is as it was at first.
     reused: bool = False
     reused_back: bool = False
+    python: str = ""
     refused: list[str] = dataclasses.field(default_factory=list)
     runs: int = 0
 
@@ -66,7 +67,7 @@ class Check:
         self.machine, self.trials, self.real = machine, trials, real
         self.first = self.now = program
         self.folder = machine.folder()
-        self.outcome = Outcome(program)
+        self.outcome = Outcome(program, python=machine.version)
         self.drawn: set[str] = set()
 
     def run(self, cached: bool, turn: int, real: bool = False) -> Run:

@@ -113,6 +113,8 @@ class Machine:
 
     def __init__(self, python: str = sys.executable, before: list[str] | None = None) -> None:
         self.python = python
+        told = subprocess.run([python, "--version"], capture_output=True, text=True, check=True)
+        self.version = told.stdout.strip()
         self.before = before or []
         self.root = Path(tempfile.mkdtemp(prefix="prebake-programs-"))
         self.zygotes = [Zygote(python, seed) for seed in HASH_SEEDS]

@@ -20,7 +20,7 @@ class Report:
         self.began = time.monotonic()
         self.by: dict[str, dict[str, collections.Counter[str]]] = {
             each: collections.defaultdict(collections.Counter)
-            for each in ("construct", "front", "source", "edit", "refused")
+            for each in ("construct", "front", "source", "edit", "refused", "python")
         }
         self.cases: list[dict[str, Any]] = []
 
@@ -62,6 +62,7 @@ class Report:
             )
         for kind, changed in zip(outcome.kinds, outcome.changed, strict=True):
             self.by["edit"][kind].update({"programs": 1, "edits": 1, "changed": int(changed)})
+        self.by["python"][outcome.python].update(counts)
         for each in outcome.refused:
             self.by["refused"][each].update(counts)
         if outcome.wrong:

@@ -33,6 +33,8 @@ from shrink import shrunk
 KEPT = Path(__file__).with_name("kept")
 #: Programs that share a daemon and its cache.
 BATCH = 200
+#: The report, after so many.
+WRITTEN_EVERY = 100
 
 
 class Work:
@@ -98,8 +100,15 @@ class Work:
                 self.asked.keep.mkdir(parents=True, exist_ok=True)
                 text = json.dumps(words(smaller or outcome), indent=1)
                 (self.asked.keep / f"{name}.json").write_text(text + "\n")
-            if self.report.programs % 500 == 0:
+            if self.report.programs % WRITTEN_EVERY == 0:
                 print(self.report.line(), flush=True)
+                self.write()
+
+    def write(self) -> None:
+        """What was counted so far: a long run may be ended from outside."""
+        if self.asked.out:
+            self.asked.out.parent.mkdir(parents=True, exist_ok=True)
+            self.asked.out.write_text(json.dumps(self.report.as_json(), indent=1) + "\n")
 
 
 def main() -> int:
@@ -124,8 +133,7 @@ def main() -> int:
         each.start()
     for each in workers:
         each.join()
-    if asked.out:
-        asked.out.write_text(json.dumps(work.report.as_json(), indent=1) + "\n")
+    work.write()
     print(work.report.table())
     print(work.report.line())
     return 1 if work.report.wrong or work.report.broken else 0
