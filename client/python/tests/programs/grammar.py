@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
 
-for kind in ("settings", "names", "objects", "files", "between", "hidden"):
+for kind in ("settings", "library", "names", "objects", "patches", "files", "between", "hidden"):
     # Each adds its own; a seed means the same as long as the order is.
     importlib.import_module(f"constructs_{kind}")
 
 #: Constructs of a program, at most. Most have one or two: a failure is then easily told.
 CONSTRUCTS_MAX = 4
+#: One that goes to another folder.
+ALONE = "between folders"
 
 
 def drawn(seed: int) -> tuple[str, list[str]]:
@@ -23,7 +25,9 @@ def drawn(seed: int) -> tuple[str, list[str]]:
     weights = [weight for _, weight in FRONTS.values()]
     front = rng.choices(list(FRONTS), weights)[0]
     count = rng.choice([1, 1, 2, 2, 3, CONSTRUCTS_MAX])
-    return front, rng.sample(list(CONSTRUCTS), count)
+    names = rng.sample(list(CONSTRUCTS), count)
+    # Others open files where the program is begun.
+    return front, [ALONE] if ALONE in names else names
 
 
 def program(seed: int, front: str | None = None, keep: Sequence[int] | None = None) -> Program:

@@ -22,11 +22,6 @@ def draw(b: Builder, module: str, name: str, value: int) -> tuple[str, str]:
     return chosen, SOURCES[chosen](b, module, name, value)
 
 
-def _conf(b: Builder, module: str) -> str:
-    """The module of constants, as it is named in another: a constant may be where it is used."""
-    return b.use(module, "conf") or "globals()['__name__'] and "
-
-
 @source
 def literal(b: Builder, module: str, name: str, value: int) -> str:
     return str(value)
