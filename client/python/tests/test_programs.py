@@ -35,7 +35,7 @@ def test_programs_print_the_same_cached_and_not() -> None:
     assert counts is not None, said
     edits, changed, reused, invalid = map(int, counts.groups())
     # It would be easy to be right about edits that change nothing, or to cache nothing.
-    assert edits >= 2 * COUNT and changed >= COUNT / 2 and reused >= COUNT / 10 and invalid == 0, said
+    assert edits >= 2 * COUNT and changed >= COUNT / 3 and reused >= COUNT / 10 and invalid == 0, said
     assert "0 unlike a real process, 0 not run" in said, said
 
 

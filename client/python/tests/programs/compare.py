@@ -139,6 +139,7 @@ def check(machine: Machine, program: Program, given: list[Edit] | None = None, s
     if last is None:
         return outcome
     outcome.reused = last.reused > 0
+    before = expected
     for j in range(EDITS_MAX if given is None else len(given)):
         made = _next(at_work, given[j]) if given is not None else _drawn(at_work, seed, j)
         if made is None:
@@ -146,7 +147,8 @@ def check(machine: Machine, program: Program, given: list[Edit] | None = None, s
         kind, edit, after = made
         outcome.edits.append(edit)
         outcome.kinds.append(kind)
-        outcome.changed.append(after.shown() != expected.shown())
+        outcome.changed.append(after.shown() != before.shown())
+        before = after
         if at_work.cached(f"edit {len(outcome.edits)} ({kind})", after, RUNS_EDITED) is None:
             return outcome
     if given is None:

@@ -1,5 +1,5 @@
-"""What is put in place of something else: functions and methods of modules, hooks by which objects are copied,
-pickled and added."""
+"""What is put in place of something else: functions and methods of modules, hooks by which objects are
+copied, pickled and added."""
 
 from __future__ import annotations
 

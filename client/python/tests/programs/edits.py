@@ -149,7 +149,7 @@ def _duplicate(rng: random.Random, now: Program) -> Edit | None:
 
 def _variable(rng: random.Random, now: Program) -> Edit | None:
     if not now.env:
-        return ["env", "FZ_UNRELATED", str(rng.randrange(9))]
+        return None
     name = rng.choice(list(now.env))
     if name.startswith("FZ_COUNT"):
         return ["env", name + "_MORE", "1"]
