@@ -3,7 +3,7 @@
 #   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
 #   make test                          every test, Rust and Python
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
-#   make fuzz [FIRST=0 SEEDS=30]       random jobs that edit what they depend on, cached and uncached, compared
+#   make fuzz [FIRST=0 SEEDS=30 PROGRAMS=300 OTHER_PYTHON=...]   random jobs and programs, edited, cached and not, compared
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
 #   make bench [DATA=... TEXT=... AUDIO=...] [QUICK=1]   speed, CPU time and memory, against no cache, memmap and peers; two hours, or eight minutes
 #   make adoption [DATA=... AUDIO=... TEXT=...]   public training stacks with one line changed, compared; a table
@@ -94,9 +94,25 @@ cases: python
 
 FIRST ?= 0
 SEEDS ?= 30
+# The whole is 20000, some hours. An interpreter of another version takes half of them.
+PROGRAMS ?= 300
+OTHER_PYTHON ?=
+OTHER_VENV := $(if $(OTHER_PYTHON),$(TEST_CACHE)/other-$(shell { cat $(REQUIREMENTS)/dev.lock; \
+    $(OTHER_PYTHON) -VV; } | sha256sum | cut -c1-16))
+FUZZ_SECONDS_MAX := 86400
 
-fuzz: python
+$(if $(OTHER_VENV),$(OTHER_VENV)/.requirements): $(REQUIREMENTS)/dev.lock
+	$(OTHER_PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
+fuzz: python $(if $(OTHER_VENV),$(OTHER_VENV)/.requirements)
+	$(if $(OTHER_VENV),$(OTHER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --force-reinstall $(WHEELS)/*.whl)
 	$(BOUNDED) $(VENV)/bin/python client/python/tests/fuzz/run.py --first $(FIRST) --seeds $(SEEDS)
+	timeout --foreground --kill-after=10 $(FUZZ_SECONDS_MAX) $(VENV)/bin/python \
+	    client/python/tests/programs/run.py --first $(FIRST) --programs $(PROGRAMS) \
+	    $(if $(OTHER_VENV),--python '$(OTHER_VENV)/bin/python') --keep target/fuzz --out target/fuzz.json
 
 test: test-rust test-python cases test-torch test-ops
 

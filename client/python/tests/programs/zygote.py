@@ -1,0 +1,203 @@
+"""A process that has imported what is slow to import, and forks a child for each program it is told to run.
+
+`python zygote.py`: reads requests as lines of JSON from stdin and answers in lines of JSON. A child is what a
+new process would be: no connection, no user's module, no record of anything is there before it starts, and it
+ends as the interpreter ends, with its exit handlers. One program in fifty is run in real processes too, which
+must print the same (`compare.py`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import time
+import types
+import weakref
+from typing import Any
+
+#: What programs import. Those that are not installed are left out, and so are the programs that need them.
+HEAVY = ("prebake", "prebake.fill", "numpy", "pandas", "PIL.Image", "PIL.ImageFile", "PIL.ImageOps")
+#: And what Prebake and the standard library import when they are first used.
+LIGHT = [
+    "prebake.leases.trial",
+    "prebake.probe",
+    "prebake.verdict",
+    "prebake.wrap",
+    "cloudpickle",
+    "csv",
+    "decimal",
+    "configparser",
+    "importlib.metadata",
+    "json",
+    "pathlib",
+    "statistics",
+    "textwrap",
+    "tempfile",
+    "sqlite3",
+    "logging",
+    "datetime",
+    "pickle",
+    "ast",
+    "dis",
+    "multiprocessing.util",
+    "concurrent.futures.thread",
+    "pkgutil",
+    "runpy",
+    "calendar",
+    "gzip",
+    "linecache",
+    "string",
+    "uuid",
+]
+#: Of what a program prints and says.
+SAID_BYTES_MAX = 1 << 20
+
+
+def warm() -> None:
+    """Imports all that, and makes it cheap to fork."""
+    for name in (*HEAVY, *LIGHT):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    count_elements()
+    gc.collect()
+    gc.freeze()
+
+
+#: Elements by outcome of this child's collections that are gone; and those that are not.
+_counts: dict[str, int] = {}
+_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def count_elements() -> None:
+    """Notes what each collection of the user's values reused and computed, without keeping one alive."""
+    from prebake.fill import Fill
+
+    begin = Fill.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        if of_user(self):
+            _alive.add(self)
+
+    def __del__(self: Any) -> None:
+        with contextlib.suppress(Exception):
+            if of_user(self):
+                note(self)
+
+    Fill.__init__, Fill.__del__ = __init__, __del__  # type: ignore[method-assign]
+
+
+def of_user(fill: Any) -> bool:
+    """Whether its items are values of the user's: others are what Prebake found out."""
+    return fill._prover is not None or "Chain" in getattr(fill._open_items, "__qualname__", "")
+
+
+def note(fill: Any) -> None:
+    for name, count in fill.stats().items():
+        if name in ("reused", "computed"):
+            _counts[name] = _counts.get(name, 0) + count
+
+
+def run(request: dict[str, Any], out: int, said: int, counts: int) -> None:
+    """The child: becomes the program, and never returns."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(said, 2)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    os.chdir(request["folder"])
+    path = os.path.join(request["folder"], "main.py")
+    sys.argv[:] = ["main.py", *request["argv"]]
+    sys.path[0] = request["folder"]
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    if not request["trials"]:
+        sys.modules["prebake.leases.trial"].AT_ONCE = 0  # type: ignore[attr-defined]
+    for line in request.get("before", ()):
+        exec(line, {})
+    code = 1
+    try:
+        code = become(path)
+    finally:
+        with contextlib.suppress(BaseException):
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+        with contextlib.suppress(BaseException):
+            for fill in list(_alive):
+                note(fill)
+            os.write(counts, json.dumps(_counts).encode())
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def become(path: str) -> int:
+    """Runs a script as `python main.py` does: as `__main__`, and with its exit code."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=path, __cached__=None, __annotations__={}, __builtins__=__builtins__)
+    sys.modules["__main__"] = main
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+        main.__dict__["__loader__"] = importlib.machinery.SourceFileLoader("__main__", path)
+        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        return 1
+    return 0
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Forks, waits, and tells what the child did."""
+    files = [os.memfd_create(name) for name in ("out", "said", "counts")]
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        run(request, *files)
+    end = os.pidfd_open(child)
+    late = not select.select([end], [], [], request["seconds"])[0]
+    if late:
+        os.kill(child, signal.SIGKILL)
+    _, status, usage = os.wait4(child, 0)
+    os.close(end)
+    out, said, counts = (
+        os.pread(file, SAID_BYTES_MAX, 0).decode(errors="backslashreplace") for file in files
+    )
+    for file in files:
+        os.close(file)
+    return {
+        "code": "timeout" if late else os.waitstatus_to_exitcode(status),
+        "out": out,
+        "said": said,
+        "counts": json.loads(counts or "{}"),
+        "seconds": time.monotonic() - began,
+        "cpu": usage.ru_utime + usage.ru_stime,
+    }
+
+
+def main() -> None:
+    talk = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warm()
+    print("ready", file=talk, flush=True)
+    for line in iter(sys.stdin.readline, ""):
+        print(json.dumps(answer(json.loads(line))), file=talk, flush=True)
+
+
+if __name__ == "__main__":
+    main()
