@@ -38,13 +38,22 @@ pub enum Part {
 pub struct Layout {
     kind: String,
     parts: Vec<(Part, u64)>,
+    made: u64,
 }
 
 /// Parts and their bytes.
 #[derive(Default)]
 pub struct Archive {
+    /// When the command ended, in seconds since 1970.
+    pub made: u64,
     /// In the order they are written back.
     pub parts: Vec<(Part, Vec<u8>)>,
+}
+
+/// Seconds since 1970.
+pub fn now_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Everything below the outputs that is no folder, to tell what a command made anew.
@@ -201,13 +210,15 @@ impl Archive {
         struct Borrowed<'a> {
             kind: &'a str,
             parts: Vec<(&'a Part, u64)>,
+            made: u64,
         }
         let parts = self
             .parts
             .iter()
             .map(|(part, bytes)| (part, bytes.len() as u64))
             .collect();
-        serde_json::to_string(&Borrowed { kind: KIND, parts }).unwrap_or_default()
+        let (kind, made) = (KIND, self.made);
+        serde_json::to_string(&Borrowed { kind, parts, made }).unwrap_or_default()
     }
 
     /// Reads an element.
@@ -226,7 +237,8 @@ impl Archive {
             bytes = rest;
             parts.push((part, this.to_vec()));
         }
-        Ok(Self { parts })
+        let made = layout.made;
+        Ok(Self { made, parts })
     }
 }
 

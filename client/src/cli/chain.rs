@@ -1,7 +1,7 @@
 //! The entries of a command: lists of what it reads, and at the end its result (see `reads`).
 
 use crate::{
-    archive::{Archive, Before, Part},
+    archive::{Archive, Before, Part, now_seconds},
     arguments::Arguments,
     command::Ran,
     identity::Identity,
@@ -132,7 +132,10 @@ impl<'a> Chain<'a> {
         if !ran.status.success() {
             return Err(format!("it failed ({})", ran.status));
         }
-        let mut archive = Archive::default();
+        let mut archive = Archive {
+            made: now_seconds(),
+            parts: Vec::new(),
+        };
         archive.parts.push((Part::Stdout, ran.stdout.clone()?));
         archive.parts.push((Part::Stderr, ran.stderr.clone()?));
         archive.collect(self.outputs, before)?;

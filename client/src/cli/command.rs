@@ -1,6 +1,6 @@
 //! Runs a command: its output passes through as it comes and is kept beside.
 
-use crate::trace;
+use crate::{terminal::Output, trace};
 use prebake_client::trace::{Report, Traced, children_cpu_ns};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -8,9 +8,13 @@ use rustix::{
 };
 use std::{
     fmt::Display,
+    fs::File,
     io,
     io::{Read, Write},
-    os::{fd::AsFd, unix::process::ExitStatusExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -43,19 +47,32 @@ pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
     let before = children_cpu_ns();
     // Nothing is ever written to it: it is closed when the command has ended.
     let (ended, running) = io::pipe()?;
+    let (out, err) = (
+        Output::instead_of(io::stdout()),
+        Output::instead_of(io::stderr()),
+    );
+    let connect = |command: &mut Command| {
+        command.stdin(Stdio::null()).stdout(out.stdio).stderr(err.stdio);
+    };
     let mut running_child = match watch {
-        None => Running::Plain(piped(Command::new(name).args(arguments)).spawn()?),
+        None => {
+            let mut plain = Command::new(name);
+            connect(plain.args(arguments));
+            Running::Plain(plain.spawn()?)
+        }
         Some(watch) => {
             let program = trace::tracer()?;
             Running::Traced(Traced::start(|report| {
                 let mut tracer = trace::watched(&program, report, watch.inputs, watch.outputs, command);
-                piped(&mut tracer);
+                connect(&mut tracer);
                 tracer
             })?)
         }
     };
     let child = running_child.process();
-    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let piped = |pipe: OwnedFd| File::from(pipe);
+    let out = out.terminal.or(child.stdout.take().map(|pipe| piped(pipe.into())));
+    let err = err.terminal.or(child.stderr.take().map(|pipe| piped(pipe.into())));
     let (end, stdout, stderr) = thread::scope(|scope| {
         let stdout = scope.spawn(|| tee(out, &ended, io::stdout()));
         let stderr = scope.spawn(|| tee(err, &ended, io::stderr()));
@@ -115,11 +132,6 @@ impl Running {
     }
 }
 
-fn piped(command: &mut Command) -> &mut Command {
-    let command = command.stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped())
-}
-
 /// Copies until the end, or once `ended` is closed what is there by then: a process the command left in the
 /// background may hold the pipe for as long as it likes. What was copied, or why it was not kept.
 fn tee(
@@ -142,6 +154,10 @@ fn tee(
         let most = left.map_or(buffer.len(), |left| buffer.len().min(left.max(1) as usize));
         let len = match from.read(&mut buffer[..most]) {
             Ok(0) => return kept.ok_or_else(|| "it printed too much to keep".into()),
+            // A terminal that nobody writes to any more.
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                return kept.ok_or_else(|| "it printed too much to keep".into());
+            }
             Ok(len) => len,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(unread(e)),

@@ -1,6 +1,6 @@
 //! What a command line reads, as far as it is declared: the identity of `prebake run`.
 
-use crate::arguments::Arguments;
+use crate::{arguments::Arguments, terminal};
 use prebake_fingerprint::{Digest, digest::Context};
 use prebake_proto::v1;
 use std::{
@@ -80,6 +80,7 @@ impl Identity {
         if !arguments.declared_only {
             told.extend(around(&others)?.0);
         }
+        told.extend(terminal::identity());
         let declared = inputs.clone();
         let arguments = Context::Value.digest(&told);
         let inputs = [vec![program], named.files, inputs].concat();

@@ -12,6 +12,7 @@ mod programs;
 mod reads;
 mod run;
 mod status;
+mod terminal;
 mod trace;
 mod verify;
 

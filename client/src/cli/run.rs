@@ -2,12 +2,12 @@
 
 use crate::{
     Outcome,
-    archive::{Archive, Before, Part},
+    archive::{Archive, Before, Part, now_seconds},
     arguments::Arguments,
     chain::{Chain, Leased},
     command::{self, Ran, Watch},
     identity::Identity,
-    status::human_bytes,
+    status::{human_bytes, human_seconds},
 };
 use prebake_client::Items;
 use std::{
@@ -104,7 +104,11 @@ fn replayed(
     items.report();
     if !arguments.quiet {
         let (files, bytes) = (archive.files(), human_bytes(archive.bytes()));
-        let _ = writeln!(io::stderr(), "prebake: replayed {files} files, {bytes}");
+        let age = human_seconds(now_seconds().saturating_sub(archive.made) as f64);
+        let _ = writeln!(
+            io::stderr(),
+            "prebake: replayed {files} files, {bytes}, made {age} ago: times and random numbers in them are of then"
+        );
     }
     Ok(Ok(ExitCode::SUCCESS))
 }

@@ -119,6 +119,18 @@ fn more(c: &CollectionStatus) -> String {
             human_seconds(c.verify_cpu_seconds)
         );
     }
+    if c.worlds_proven + c.worlds_variant > 1 {
+        out += &format!(
+            "  proven in {} worlds (what surrounds a job's code), another result in {}{}\n",
+            c.worlds_proven,
+            c.worlds_variant,
+            if c.variant.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", cut(c.variant.clone(), REASON_BYTES_SHOWN))
+            }
+        );
+    }
     if c.quarantined {
         out += "  quarantined: it, or something upstream of it, did not reproduce\n";
     }
