@@ -1,0 +1,253 @@
+"""Peers' own tests, with Prebake in the peers' place: joblib, dask, datasets, cloudpickle, torch.
+
+    run.py --sources FOLDER [--out FILE] [--argued FILE] [PEER ...]
+
+The tests come from released packages (`sources.py`); an adapter (`of_NAME.py`) puts Prebake where the peer's
+function was, and `plugin.py` sorts what comes of each test. A refusal is no failure. A failure is argued in
+`argued.json`, by the test's name, or else this ends with 1. A crash and a stale value cannot be argued away, nor
+can a test that ends the process, or hangs: `CANNOT`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sources
+
+from prebake._demo_daemon import PrivateDaemon
+
+HERE = Path(__file__).parent
+#: A test that takes longer hangs; the longest take half a minute.
+TEST_SECONDS_MAX = 120
+OUTCOMES = ("right", "refused", "not ours", "not run", "wrong")
+#: Kinds of failures that no argument makes right.
+CANNOT = ("stale", "crash")
+
+
+@dataclass
+class Peer:
+    """Whose tests, whence, and what makes their folder ready."""
+
+    name: str
+    distribution: str
+    tests: Callable[[Path, Path], list[Path]]
+    #: More of pytest's options.
+    options: list[str] = field(default_factory=list)
+    tested: str = ""
+
+    def version(self) -> str:
+        return importlib.metadata.version(self.distribution)
+
+
+def _joblib(_: Path, work: Path) -> list[Path]:
+    return sources.installed("joblib", ["test/test_hashing.py", "test/test_memory.py"])
+
+
+def _dask(_: Path, work: Path) -> list[Path]:
+    return sources.installed("dask", ["tests/test_tokenize.py"])
+
+
+def _datasets(folder: Path, work: Path) -> list[Path]:
+    version = importlib.metadata.version("datasets")
+    given = sources.distribution("datasets", version, folder) / "tests"
+    tests = work / "tests"
+    tests.mkdir()
+    (tests / "__init__.py").touch()
+    shutil.copy(HERE / "datasets_utils.py", tests / "utils.py")
+    shutil.copy(HERE / "datasets_conftest.py", tests / "conftest.py")
+    names = ["test_fingerprint.py", "test_arrow_dataset.py", "test_dataset_dict.py"]
+    return [Path(shutil.copy(given / name, tests / name)) for name in names]
+
+
+def _cloudpickle(folder: Path, work: Path) -> list[Path]:
+    # The last source distribution that has them.
+    given = sources.distribution("cloudpickle", "2.2.1", folder) / "tests"
+    shutil.copytree(given, work / "tests")
+    shutil.copytree(given / "cloudpickle_testpkg" / "_cloudpickle_testpkg", work / "_cloudpickle_testpkg")
+    return [work / "tests" / "cloudpickle_test.py"]
+
+
+def _torch(folder: Path, work: Path) -> list[Path]:
+    given = sources.debian("pytorch", "1.13.1", folder) / "test" / "test_dataloader.py"
+    return [Path(shutil.copy(given, work / "test_dataloader.py"))]
+
+
+PEERS = [
+    Peer("joblib", "joblib", _joblib),
+    Peer("dask", "dask", _dask),
+    Peer("cloudpickle", "cloudpickle", _cloudpickle, tested="2.2.1"),
+    Peer("datasets", "datasets", _datasets),
+    Peer("torch", "torch", _torch, tested="1.13.1"),
+]
+#: Peers of whose tests there is no release.
+UNRELEASED = {
+    "streamlit": "the tests of its hashing are in no wheel or source distribution",
+    "torchdata": "there is a wheel only, and it is without tests",
+}
+
+
+def run(peer: Peer, folder: Path) -> list[dict[str, Any]]:
+    """A line for each test."""
+    with tempfile.TemporaryDirectory(prefix="peer-") as temporary, PrivateDaemon(Path(temporary)) as daemon:
+        work = Path(temporary, "work")
+        work.mkdir()
+        tests = peer.tests(folder, work)
+        lines: list[dict[str, Any]] = []
+        while True:
+            more, ended = _once(peer, tests, work, daemon, [line["test"] for line in lines])
+            lines += more
+            if ended is None:
+                return lines
+            lines.append(ended)
+
+
+def _once(
+    peer: Peer, tests: list[Path], work: Path, daemon: PrivateDaemon, done: list[str]
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The lines of one process, and that of the test that ended it, if one did."""
+    out, names, log = work / "out.jsonl", work / "done.txt", work / "log.txt"
+    out.write_text("")
+    names.write_text("\n".join(done))
+    environment = {
+        **os.environ,
+        "PREBAKE": "on",
+        "PREBAKE_DIR": str(daemon.folder / "cache"),
+        "PREBAKE_AUTOSTART": "0",
+        "PREBAKE_PEER": f"of_{peer.name}",
+        "PREBAKE_PEER_OUT": str(out),
+        "PREBAKE_PEER_DONE": str(names),
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(work)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(work / "hf"),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "plugin",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+    ]
+    command += ["-o", f"faulthandler_timeout={TEST_SECONDS_MAX * 2 // 3}", "--rootdir", str(tests[0].parent)]
+    command += [f"--basetemp={work / 'pytest'}", *peer.options, *map(str, tests)]
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command, cwd=work, env=environment, stdout=file, stderr=file, start_new_session=True
+        )
+        hangs = _waits(process, out)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    found = [line for line in lines if "test" in line]
+    begun = lines[-1].get("begun") if lines else None
+    if begun is None:
+        if process.returncode not in (0, 5) and not found and not done:
+            raise sources.Missing(f"pytest ends with {process.returncode}: {log.read_text()[-1500:]}")
+        return found, None
+    why = f"no answer in {TEST_SECONDS_MAX} s" if hangs else f"the process ends with {process.returncode}"
+    said = f"{why}\n{log.read_text()[-3000:]}"
+    return found, {"test": begun, "outcome": "wrong", "kind": "crash", "why": said}
+
+
+def _waits(process: subprocess.Popen[bytes], out: Path) -> bool:
+    """Waits until it ends; True if it had to be ended, no test having begun or ended for too long."""
+    size, since = -1, time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.2)
+        now = out.stat().st_size
+        if now != size:
+            size, since = now, time.monotonic()
+        elif time.monotonic() - since > TEST_SECONDS_MAX:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return True
+    return False
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--sources", type=Path, required=True)
+    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--argued", type=Path, default=HERE / "argued.json")
+    arguments.add_argument("peers", nargs="*")
+    given = arguments.parse_args()
+    argued: dict[str, dict[str, str]] = json.loads(given.argued.read_text())
+
+    rows, unargued, needless = [], 0, []
+    for peer in PEERS:
+        if given.peers and peer.name not in given.peers:
+            continue
+        begun = time.monotonic()
+        row: dict[str, Any] = {
+            "peer": peer.name,
+            "version": peer.version(),
+            "tests of": peer.tested or peer.version(),
+        }
+        rows.append(row)
+        try:
+            lines = run(peer, given.sources)
+        except sources.Missing as missing:
+            row |= {"missing": str(missing), "tests": []}
+            continue
+        reasons = argued.get(peer.name, {})
+        for line in lines:
+            if line["outcome"] == "wrong" and line["test"] in reasons and line["kind"] not in CANNOT:
+                line["argued"] = reasons[line["test"]]
+        unargued += sum(line["outcome"] == "wrong" and "argued" not in line for line in lines)
+        right = {line["test"] for line in lines if line["outcome"] != "wrong"}
+        needless += [f"{peer.name}: {test}" for test in reasons if test in right]
+        row |= {"seconds": round(time.monotonic() - begun), "tests": lines}
+    print(_table(rows))
+    for row in rows:
+        for line in row["tests"]:
+            if line["outcome"] == "wrong" and "argued" not in line:
+                print(f"\n{row['peer']}: {line['test']}: {line['kind']}\n{line['why'][-1500:]}")
+    for test in needless:
+        print(f"argued, and it does not fail: {test}")
+    if given.out:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(json.dumps({"peers": rows, "not run": UNRELEASED}, indent=1))
+    return 1 if unargued else 0
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    columns = ["peer", "version", "tests of", "run", *OUTCOMES, "argued", "asks", "served", "stale", "crash"]
+    lines = [columns]
+    for row in rows:
+        if "missing" in row:
+            lines.append([row["peer"], row["version"], row["tests of"], f"not run: {row['missing']}"])
+            continue
+        count = Counter(line["outcome"] for line in row["tests"])
+        kinds = Counter(line.get("kind") for line in row["tests"])
+        ran = sum(count[name] for name in ("right", "refused", "wrong"))
+        sums = [sum(line.get(name, 0) for line in row["tests"]) for name in ("asks", "served")]
+        wise = sum("argued" in line for line in row["tests"])
+        numbers = [ran, *(count[name] for name in OUTCOMES), wise, *sums, kinds["stale"], kinds["crash"]]
+        lines.append([row["peer"], row["version"], row["tests of"], *map(str, numbers)])
+    widths = [
+        max(len(line[i]) for line in lines if i < len(line) and "not run:" not in line[i])
+        for i in range(len(columns))
+    ]
+    texts = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines]
+    return "\n".join(texts + [f"{name}: not run: {why}" for name, why in UNRELEASED.items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
