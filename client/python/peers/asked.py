@@ -13,8 +13,8 @@ from typing import Any
 import prebake
 from prebake import _job, errors
 
-#: What a refused identity is in a test: equal to all and unlike all, so that the rest of the test still counts;
-#: or unlike all; or the exception by which the peer refuses.
+#: What a refused identity is in a test: equal to all and unlike all, so that the rest of the test still
+#: counts; or unlike all; or the exception by which the peer refuses.
 LENIENT, UNIQUE, RAISE = "lenient", "unique", "raise"
 #: What known identities do, to tell what kind of failure it was.
 EXACT, ALWAYS_UNLIKE, ALWAYS_EQUAL = "exact", "always unlike", "always equal"
@@ -37,6 +37,8 @@ class Asked:
         self.crashed: list[str] = []
         self.not_ours: list[str] = []
         self.unknown: list[str] = []
+        #: Calls so far: one that is made again is as good as refused.
+        self.calls: set[str] = set()
 
 
 now = Asked()
@@ -62,11 +64,7 @@ class Token(str):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Token):
-            if (
-                (self.refused or other.refused)
-                and refusals == LENIENT
-                or identities in (ALWAYS_EQUAL, NEVER_UNLIKE)
-            ):
+            if self._is_open(other) or identities in (ALWAYS_EQUAL, NEVER_UNLIKE):
                 return True
             if identities == NEVER_EQUAL:
                 return False
@@ -74,15 +72,14 @@ class Token(str):
 
     def __ne__(self, other: object) -> bool:
         if isinstance(other, Token):
-            if (
-                (self.refused or other.refused)
-                and refusals == LENIENT
-                or identities in (ALWAYS_UNLIKE, NEVER_EQUAL)
-            ):
+            if self._is_open(other) or identities in (ALWAYS_UNLIKE, NEVER_EQUAL):
                 return True
             if identities == NEVER_UNLIKE:
                 return False
         return str.__ne__(self, other) if isinstance(other, str) else True
+
+    def _is_open(self, other: Token) -> bool:
+        return (self.refused or other.refused) and refusals == LENIENT
 
     def __hash__(self) -> int:
         return str.__hash__(self)
@@ -92,7 +89,7 @@ class Token(str):
 
 
 def identity(value: Any, refusal: Callable[[prebake.Refused], BaseException | None]) -> Token:
-    """What Prebake says `value` is; `refusal` makes the peer's own exception of a refusal, where it has one."""
+    """What Prebake says `value` is; `refusal` makes the peer's own exception of a refusal, if it has one."""
     now.asks += 1
     try:
         return Token(prebake.fingerprint(value))

@@ -1,4 +1,4 @@
-"""What a function gives without Prebake: computed in a forked process, so that it leaves no trace in the test."""
+"""What a function gives without Prebake: computed in a forked process, which leaves no trace in the test."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _all(answers: Any) -> bool | None:
 
 
 def cached(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`prebake.cached(function)`, each of whose values is compared with what the function gives at that time."""
+    """`prebake.cached(function)`, each of whose values is compared with what the function gives then."""
     try:
         stand_in = prebake.cached(function)
     except prebake.Refused as refused:
@@ -144,20 +144,24 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
             with calls:
                 value = stand_in(*args, **kwargs)
         except Exception as error:
-            if not isinstance(expected, Raised) or expected.name != type(error).__qualname__:
-                if not calls.seen:
-                    asked.crash("a call of cached")
+            is_its_own = isinstance(expected, Raised) and expected.name == type(error).__qualname__
+            if not is_its_own and not calls.seen:
+                asked.crash("a call of cached")
             raise
         if calls.seen or not calls.possible:
+            key = f"{id(function)} {args!r} {kwargs!r}"
+            if key in asked.now.calls:
+                asked.now.refused.append("called again")
+            asked.now.calls.add(key)
             return value
         asked.now.served += 1
         found = None if isinstance(expected, Unknown) else same(value, expected)
         if found is False:
-            asked.now.stale.append(f"{function!r}{args!r}{kwargs!r}: served {value!r}, computed {expected!r}")
+            served = f"{function!r}{args!r}{kwargs!r}: served {value!r}, computed {expected!r}"
+            asked.now.stale.append(served)
         elif found is None:
-            asked.now.unknown.append(
-                f"{function!r}: {getattr(expected, 'why', 'values that cannot be compared')}"
-            )
+            why = getattr(expected, "why", "values that cannot be compared")
+            asked.now.unknown.append(f"{function!r}: {why}")
         return value
 
     return call
@@ -171,7 +175,7 @@ class _Calls:
         while hasattr(inner, "func") and not hasattr(inner, "__code__"):
             inner = inner.func
         if not hasattr(inner, "__code__") and not hasattr(inner, "__func__"):
-            inner = getattr(type(inner), "__call__", inner)
+            inner = type(inner).__call__
         self._code = getattr(inner, "__code__", None)
         self.possible = self._code is not None
         self.seen = False

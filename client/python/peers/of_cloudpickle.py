@@ -1,5 +1,5 @@
-"""cloudpickle: what its tests pickle and load again has the same identity as before, or none; and a function that
-was loaded, cached, gives what it gives.
+"""cloudpickle: what its tests pickle and load again has the same identity as before, or none; and a function
+that was loaded, cached, gives what it gives.
 """
 
 from __future__ import annotations

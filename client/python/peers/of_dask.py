@@ -1,6 +1,6 @@
 """dask: `tokenize` in its tests is `prebake.fingerprint` of all that is tokenized.
 
-Where it is told to be deterministic its way to refuse is `TokenizationError`; else what it refuses is never the same.
+Told to be deterministic, it refuses by `TokenizationError`; else what it would refuse is never the same.
 """
 
 from __future__ import annotations

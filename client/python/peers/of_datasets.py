@@ -1,4 +1,4 @@
-"""Hugging Face datasets: `Hasher` in its tests is `prebake.fingerprint`, and `Dataset.map` is `prebake.hf.map`."""
+"""Hugging Face datasets: `Hasher` is `prebake.fingerprint`, and `Dataset.map` is `prebake.hf.map`."""
 
 from __future__ import annotations
 

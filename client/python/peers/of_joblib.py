@@ -1,7 +1,7 @@
 """joblib: `hash` is `prebake.fingerprint`, and what `Memory.cache` returns calls `prebake.cached`.
 
-What only a store that its user manages can do (looking into it, clearing it, references to values in it) is not
-Prebake's, and a test that goes on with it says nothing of us.
+What only a store that its user manages can do (looking into it, clearing it, references to values in it) is
+not Prebake's, and a test that goes on with it says nothing of us.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """torch: the data sets that its data loader's tests load from are wrapped by `prebake.wrap`.
 
-The tests are of an older release than the one that is installed: names that it no longer has stand for nothing,
-and a test that goes on with one fails without Prebake too, and is not run.
+The tests are of an older release than the one that is installed: names that it no longer has stand for
+nothing, and a test that goes on with one fails without Prebake too, and is not run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The pytest plug-in that runs a peer's tests with Prebake in the peer's place, and sorts what comes of each.
 
-A test is run with the adapter. If it fails it is run without: if it fails then too, it says nothing of us. What is
-left is run again with other answers, to tell what kind of failure it was. The environment names the adapter
-(PREBAKE_PEER), the file to write to, a line for each test (PREBAKE_PEER_OUT), and one that names the tests to
-leave out (PREBAKE_PEER_DONE).
+A test that fails with the adapter is run again with other answers, to tell what kind of failure it is. The
+environment names the adapter (PREBAKE_PEER), the file to write to, a line for each test (PREBAKE_PEER_OUT),
+and one that names the tests to leave out (PREBAKE_PEER_DONE), or those that are to be run without Prebake
+(PREBAKE_PEER_ALONE).
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ adapter = importlib.import_module(os.environ["PREBAKE_PEER"])
 out = Path(os.environ["PREBAKE_PEER_OUT"])
 done = set(Path(os.environ["PREBAKE_PEER_DONE"]).read_text().splitlines())
 
+#: Tests to run without Prebake: one that fails then too says nothing of us.
+alone = set(Path(os.environ["PREBAKE_PEER_ALONE"]).read_text().splitlines())
+
 #: Outcomes of a test. Only `wrong` is a failure.
 RIGHT, REFUSED, NOT_OURS, NOT_RUN, WRONG = "right", "refused", "not ours", "not run", "wrong"
 #: A failure's kinds.
@@ -37,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for module in {item.getparent(pytest.Module) for item in items}:
         if module is not None:
             adapter.patch(module.obj)
-    items[:] = [item for item in items if item.nodeid not in done]
+    items[:] = [item for item in items if item.nodeid not in done and (not alone or item.nodeid in alone)]
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -49,7 +52,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     _write(begun=item.nodeid)
     try:
-        found = _sorted(item, nextitem)
+        found = _alone(item, nextitem) if alone else _sorted(item, nextitem)
     finally:
         asked.on = False
     _write(test=item.nodeid, **found)
@@ -73,10 +76,12 @@ def _sorted(item: Any, nextitem: Any) -> dict[str, Any]:
         return {"outcome": NOT_OURS, "why": "it asks nothing that Prebake answers", **more}
     if said == "passed":
         return {"outcome": REFUSED if notes.refused else RIGHT, **more}
-    alone, _ = _run(item, nextitem, stand_in=False)
-    if alone != "passed":
-        return {"outcome": NOT_RUN, "why": f"without Prebake too: {_last(alone)}", **more}
     return {**_failed(item, nextitem, bool(notes.refused)), **more, "why": said[-TEXT_MAX:]}
+
+
+def _alone(item: Any, nextitem: Any) -> dict[str, Any]:
+    said, _ = _run(item, nextitem, stand_in=False)
+    return {"outcome": RIGHT if said == "passed" else NOT_RUN, "why": f"without Prebake too: {_last(said)}"}
 
 
 def _failed(item: Any, nextitem: Any, is_refused: bool) -> dict[str, Any]:

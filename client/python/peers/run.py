@@ -4,8 +4,8 @@
 
 The tests come from released packages (`sources.py`); an adapter (`of_NAME.py`) puts Prebake where the peer's
 function was, and `plugin.py` sorts what comes of each test. A refusal is no failure. A failure is argued in
-`argued.json`, by the test's name, or else this ends with 1. A crash and a stale value cannot be argued away, nor
-can a test that ends the process, or hangs: `CANNOT`.
+`argued.json`, by the test's name, or else this ends with 1. A crash and a stale value cannot be argued away,
+nor can a test that ends the process, or hangs: `CANNOT`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ def _cloudpickle(folder: Path, work: Path) -> list[Path]:
     # The last source distribution that has them.
     given = sources.distribution("cloudpickle", "2.2.1", folder) / "tests"
     shutil.copytree(given, work / "tests")
+    for test in (work / "tests").glob("*.py"):
+        # The module is gone since.
+        test.write_text(test.read_text().replace("from cloudpickle.compat import pickle", "import pickle"))
     shutil.copytree(given / "cloudpickle_testpkg" / "_cloudpickle_testpkg", work / "_cloudpickle_testpkg")
     return [work / "tests" / "cloudpickle_test.py"]
 
@@ -107,21 +110,33 @@ def run(peer: Peer, folder: Path) -> list[dict[str, Any]]:
         work.mkdir()
         tests = peer.tests(folder, work)
         lines: list[dict[str, Any]] = []
-        while True:
-            more, ended = _once(peer, tests, work, daemon, [line["test"] for line in lines])
-            lines += more
-            if ended is None:
-                return lines
-            lines.append(ended)
+        ended: dict[str, Any] | None = {}
+        while ended is not None:
+            more, ended = _once(peer, tests, daemon, [line["test"] for line in lines], [])
+            lines += [*more, ended] if ended else more
+        failed = [line["test"] for line in lines if line["outcome"] == "wrong"]
+        if failed:
+            alone = {line["test"]: line for line in _once(peer, tests, daemon, [], failed)[0]}
+            lines = [_without(line, alone) for line in lines]
+        return lines
+
+
+def _without(line: dict[str, Any], alone: dict[str, Any]) -> dict[str, Any]:
+    """The line of a test; one that fails without Prebake too is not run."""
+    also = line["outcome"] == "wrong" and alone.get(line["test"], {"outcome": "right"})["outcome"] != "right"
+    return {**line, **alone[line["test"]]} if also and line["kind"] not in CANNOT else line
 
 
 def _once(
-    peer: Peer, tests: list[Path], work: Path, daemon: PrivateDaemon, done: list[str]
+    peer: Peer, tests: list[Path], daemon: PrivateDaemon, done: list[str], alone: list[str]
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """The lines of one process, and that of the test that ended it, if one did."""
-    out, names, log = work / "out.jsonl", work / "done.txt", work / "log.txt"
+    """The lines of one process without the tests that are `done`, or of those that are to be run `alone`; and
+    that of the test that ended it, if one did."""
+    work = daemon.folder / "work"
+    out, log = work / "out.jsonl", work / "log.txt"
     out.write_text("")
-    names.write_text("\n".join(done))
+    (work / "done.txt").write_text("\n".join(done))
+    (work / "alone.txt").write_text("\n".join(alone))
     environment = {
         **os.environ,
         "PREBAKE": "on",
@@ -129,41 +144,36 @@ def _once(
         "PREBAKE_AUTOSTART": "0",
         "PREBAKE_PEER": f"of_{peer.name}",
         "PREBAKE_PEER_OUT": str(out),
-        "PREBAKE_PEER_DONE": str(names),
+        "PREBAKE_PEER_DONE": str(work / "done.txt"),
+        "PREBAKE_PEER_ALONE": str(work / "alone.txt"),
         "PYTHONPATH": os.pathsep.join([str(HERE), str(work)]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": str(work / "hf"),
     }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "plugin",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        os.devnull,
-    ]
-    command += ["-o", f"faulthandler_timeout={TEST_SECONDS_MAX * 2 // 3}", "--rootdir", str(tests[0].parent)]
-    command += [f"--basetemp={work / 'pytest'}", *peer.options, *map(str, tests)]
+    options = ["-q", "-p", "plugin", "-p", "no:cacheprovider", "-c", os.devnull]
+    options += ["-o", f"faulthandler_timeout={TEST_SECONDS_MAX * 2 // 3}"]
+    options += ["--rootdir", str(tests[0].parent), "--basetemp", str(work / "pytest"), *peer.options]
     with log.open("w") as file:
         process = subprocess.Popen(
-            command, cwd=work, env=environment, stdout=file, stderr=file, start_new_session=True
+            [sys.executable, "-m", "pytest", *options, *map(str, tests)],
+            cwd=work,
+            env=environment,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
         )
         hangs = _waits(process, out)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     found = [line for line in lines if "test" in line]
     begun = lines[-1].get("begun") if lines else None
-    if begun is None:
-        if process.returncode not in (0, 5) and not found and not done:
-            raise sources.Missing(f"pytest ends with {process.returncode}: {log.read_text()[-1500:]}")
-        return found, None
-    why = f"no answer in {TEST_SECONDS_MAX} s" if hangs else f"the process ends with {process.returncode}"
-    said = f"{why}\n{log.read_text()[-3000:]}"
-    return found, {"test": begun, "outcome": "wrong", "kind": "crash", "why": said}
+    if begun is not None:
+        why = f"no answer in {TEST_SECONDS_MAX} s" if hangs else f"the process ends with {process.returncode}"
+        said = f"{why}\n{log.read_text()[-3000:]}"
+        return found, {"test": begun, "outcome": "wrong", "kind": "crash", "why": said}
+    if process.returncode not in (0, 5) and not found and not done:
+        raise sources.Missing(f"pytest ends with {process.returncode}: {log.read_text()[-1500:]}")
+    return found, None
 
 
 def _waits(process: subprocess.Popen[bytes], out: Path) -> bool:
@@ -241,10 +251,8 @@ def _table(rows: list[dict[str, Any]]) -> str:
         wise = sum("argued" in line for line in row["tests"])
         numbers = [ran, *(count[name] for name in OUTCOMES), wise, *sums, kinds["stale"], kinds["crash"]]
         lines.append([row["peer"], row["version"], row["tests of"], *map(str, numbers)])
-    widths = [
-        max(len(line[i]) for line in lines if i < len(line) and "not run:" not in line[i])
-        for i in range(len(columns))
-    ]
+    wide = [line for line in lines if len(line) == len(columns)]
+    widths = [max(len(line[i]) for line in wide) for i in range(len(columns))]
     texts = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines]
     return "\n".join(texts + [f"{name}: not run: {why}" for name, why in UNRELEASED.items()])
 

@@ -1,4 +1,4 @@
-"""Where a peer's tests are taken from: its installed wheel, its source distribution, or Debian's source package.
+"""Where a peer's tests are taken from: its installed wheel, its source distribution, or Debian's sources.
 
 Nothing of them is kept here; what is downloaded is kept beside the environments.
 """
@@ -58,7 +58,7 @@ def distribution(name: str, version: str, folder: Path) -> Path:
 
 
 def debian(name: str, upstream: str, folder: Path) -> Path:
-    """A source package of Debian's, unpacked, where apt knows of it. The machine's own lists are left alone."""
+    """A source package of Debian's, unpacked, where apt knows it. The machine's own lists are left alone."""
     place = folder / f"{name}-{upstream}"
     if not place.is_dir():
         if shutil.which("apt-get") is None:
