@@ -6,6 +6,7 @@ hands the test something that it can go on with.
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -29,8 +30,8 @@ class Asked:
     """The notes of one run of one test."""
 
     def __init__(self) -> None:
-        #: Identities and values asked for, and values that were served without a call.
-        self.asks = self.served = 0
+        #: Identities and values asked for; values that were served without a call; and identities alone.
+        self.asks = self.served = self.identities = 0
         #: Codes of refusals, stale values, crashes, what is not Prebake's, and values nobody could compare.
         self.refused: list[str] = []
         self.stale: list[str] = []
@@ -43,7 +44,8 @@ class Asked:
 
 now = Asked()
 #: Whether the adapters stand in, and how they answer in this run.
-on = False
+#: (A process that a test starts is told by its environment.)
+on = os.environ.get("PREBAKE_PEER_ON") == "1"
 refusals, identities, wrapped = LENIENT, EXACT, True
 
 
@@ -53,6 +55,7 @@ def begin(
     """Notes anew, for a run in which Prebake stands in or does not."""
     global now, on, refusals, identities, wrapped
     now, on, refusals, identities, wrapped = Asked(), stand_in, how_refused, how_known, wrap_functions
+    os.environ["PREBAKE_PEER_ON"] = "1" if stand_in else "0"
     errors._said.clear()
     return now
 
@@ -91,6 +94,7 @@ class Token(str):
 def identity(value: Any, refusal: Callable[[prebake.Refused], BaseException | None]) -> Token:
     """What Prebake says `value` is; `refusal` makes the peer's own exception of a refusal, if it has one."""
     now.asks += 1
+    now.identities += 1
     try:
         return Token(prebake.fingerprint(value))
     except prebake.Refused as refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import os
 import pickle
 import select
@@ -18,6 +20,8 @@ import prebake
 from prebake import _job
 
 SECONDS_MAX = 20.0
+#: Elements of a generator that are compared.
+ELEMENTS_MAX = 1000
 
 
 class Raised:
@@ -125,6 +129,7 @@ def _all(answers: Any) -> bool | None:
 
 def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     """`prebake.cached(function)`, each of whose values is compared with what the function gives then."""
+    is_generator = inspect.isgeneratorfunction(function)
     try:
         stand_in = prebake.cached(function)
     except prebake.Refused as refused:
@@ -138,11 +143,11 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         asked.now.asks += 1
-        expected = compute(function, args, kwargs)
+        expected = compute(_listed(function) if is_generator else function, args, kwargs)
         calls = _Calls(function)
         try:
             with calls:
-                value = stand_in(*args, **kwargs)
+                value = (_listed(stand_in) if is_generator else stand_in)(*args, **kwargs)
         except Exception as error:
             is_its_own = isinstance(expected, Raised) and expected.name == type(error).__qualname__
             if not is_its_own and not calls.seen:
@@ -153,7 +158,7 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
             if key in asked.now.calls:
                 asked.now.refused.append("called again")
             asked.now.calls.add(key)
-            return value
+            return iter(value) if is_generator else value
         asked.now.served += 1
         found = None if isinstance(expected, Unknown) else same(value, expected)
         if found is False:
@@ -162,9 +167,13 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
         elif found is None:
             why = getattr(expected, "why", "values that cannot be compared")
             asked.now.unknown.append(f"{function!r}: {why}")
-        return value
+        return iter(value) if is_generator else value
 
     return call
+
+
+def _listed(function: Callable[..., Any]) -> Callable[..., list[Any]]:
+    return lambda *args, **kwargs: list(itertools.islice(function(*args, **kwargs), ELEMENTS_MAX))
 
 
 class _Calls:

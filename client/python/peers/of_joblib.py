@@ -14,6 +14,8 @@ import asked
 import fresh
 
 TESTS = "joblib.test"
+#: A function that is called each time is called more often than a test counts.
+COUNTS_CALLS = True
 #: What only joblib has.
 THEIRS = {
     "MemorizedFunc": ("call", "call_and_shelve", "check_call_in_cache", "clear"),

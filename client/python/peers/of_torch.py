@@ -1,12 +1,11 @@
 """torch: the data sets that its data loader's tests load from are wrapped by `prebake.wrap`.
 
-The tests are of an older release than the one that is installed: names that it no longer has stand for
-nothing, and a test that goes on with one fails without Prebake too, and is not run.
+The tests are of an older release than the one that is installed: one that wants what is gone fails without
+Prebake too, and is not run.
 """
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import asked
@@ -15,12 +14,7 @@ import prebake
 
 
 def prepare() -> None:
-    """Names that are gone."""
-    import torch.utils.data
-
-    for name in ("DataLoader2", "communication"):
-        if not hasattr(torch.utils.data, name):
-            setattr(torch.utils.data, name, types.SimpleNamespace())
+    """Nothing: the tests import what they use by name."""
 
 
 def patch(module: Any) -> None:

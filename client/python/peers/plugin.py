@@ -76,7 +76,7 @@ def _sorted(item: Any, nextitem: Any) -> dict[str, Any]:
         return {"outcome": NOT_OURS, "why": "it asks nothing that Prebake answers", **more}
     if said == "passed":
         return {"outcome": REFUSED if notes.refused else RIGHT, **more}
-    return {**_failed(item, nextitem, bool(notes.refused)), **more, "why": said[-TEXT_MAX:]}
+    return {**_failed(item, nextitem, notes), **more, "why": said[-TEXT_MAX:]}
 
 
 def _alone(item: Any, nextitem: Any) -> dict[str, Any]:
@@ -84,8 +84,12 @@ def _alone(item: Any, nextitem: Any) -> dict[str, Any]:
     return {"outcome": RIGHT if said == "passed" else NOT_RUN, "why": f"without Prebake too: {_last(said)}"}
 
 
-def _failed(item: Any, nextitem: Any, is_refused: bool) -> dict[str, Any]:
+def _failed(item: Any, nextitem: Any, notes: asked.Asked) -> dict[str, Any]:
     """Which kind of failure it is: with which other answers the test would pass."""
+    is_refused = bool(notes.refused)
+    if not notes.identities:
+        counts = getattr(adapter, "COUNTS_CALLS", False)
+        return {"outcome": REFUSED} if is_refused and counts else {"outcome": WRONG, "kind": OTHER}
     if _run(item, nextitem, wrap_functions=False)[0] == "passed":
         return {"outcome": REFUSED if is_refused else RIGHT}
     ways = [asked.LENIENT, asked.UNIQUE, asked.RAISE] if is_refused else [asked.LENIENT]
