@@ -171,7 +171,7 @@ def _once(
     }
     options = ["-q", "-p", "plugin", "-p", "no:cacheprovider", "-c", os.devnull]
     options += ["-o", f"faulthandler_timeout={TEST_SECONDS_MAX * 2 // 3}"]
-    options += ["--rootdir", str(tests[0].parent), "--basetemp", str(work / "pytest")]
+    options += ["--continue-on-collection-errors", "--rootdir", str(tests[0].parent), "--basetemp", str(work / "pytest")]
     with log.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *map(str, tests)],
