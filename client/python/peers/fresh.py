@@ -176,6 +176,21 @@ def _listed(function: Callable[..., Any]) -> Callable[..., list[Any]]:
     return lambda *args, **kwargs: list(itertools.islice(function(*args, **kwargs), ELEMENTS_MAX))
 
 
+def goes_through(function: Any, pickler: Any) -> None:
+    """Notes a crash if `prebake.cached(function)` cannot be pickled and loaded where the function can."""
+    asked.now.asks += 1
+    try:
+        pickler.loads(pickler.dumps(function))
+        made = prebake.cached(function)
+    except Exception:
+        # What comes of that is noted where the function is called.
+        return
+    try:
+        pickler.loads(pickler.dumps(made))
+    except Exception:
+        asked.crash(f"cached, through {pickler.__name__}")
+
+
 class _Calls:
     """Whether a function of Python is called meanwhile, in this thread."""
 

@@ -9,6 +9,7 @@ import types
 from typing import Any
 
 import asked
+import cloudpickle
 import fresh
 
 import prebake
@@ -16,10 +17,8 @@ import prebake
 
 def prepare() -> None:
     """The tests are of an older release than the one that is installed: names that are gone."""
-    from cloudpickle import cloudpickle
-
-    if not hasattr(cloudpickle, "cell_set"):
-        cloudpickle.cell_set = lambda cell, value: setattr(cell, "cell_contents", value)
+    if not hasattr(cloudpickle.cloudpickle, "cell_set"):
+        cloudpickle.cloudpickle.cell_set = lambda cell, value: setattr(cell, "cell_contents", value)
 
 
 def patch(module: Any) -> None:
@@ -44,6 +43,8 @@ class Differs(AssertionError):
 def _checked(obj: Any, before: Any, loaded: Any) -> Any:
     if not before == asked.identity(loaded, _refusal):
         raise Differs(f"{obj!r:.200}: another identity once it was pickled and loaded")
+    if isinstance(loaded, types.FunctionType):
+        fresh.goes_through(loaded, cloudpickle)
     if asked.wrapped and isinstance(loaded, types.FunctionType):
         return functools.wraps(loaded)(fresh.cached(loaded))
     return loaded

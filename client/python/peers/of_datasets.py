@@ -13,6 +13,12 @@ import fresh
 import prebake
 
 
+def concerns(test: Any) -> bool:
+    """Whether a test does anything that the stand-ins are for: most are of other things, and take minutes."""
+    text = inspect.getsource(test)
+    return ".map(" in text or "Hasher" in text
+
+
 def prepare() -> None:
     """Puts the stand-in where all tests will find it."""
     import datasets
@@ -50,6 +56,15 @@ def _identity(value: Any) -> Any:
     return asked.identity(value, lambda refused: pickle.PicklingError(str(refused)))
 
 
+#: Data sets whose own `map` was called meanwhile.
+_left: list[Any] = []
+
+
+def _is_left(ds: Any) -> bool:
+    """Whether it was left to datasets: what came of it is theirs."""
+    return any(each is ds for each in _left)
+
+
 def _stand_in(cls: Any) -> None:
     map_of = cls.map
     signature = inspect.signature(map_of)
@@ -57,6 +72,8 @@ def _stand_in(cls: Any) -> None:
     def map(self: Any, *args: Any, **kwargs: Any) -> Any:
         asker = sys._getframe(1).f_globals.get("__name__", "")
         if not asked.on or not asker.startswith("tests."):
+            if asker.startswith("prebake."):
+                _left.append(self)
             return map_of(self, *args, **kwargs)
         try:
             given = dict(signature.bind(self, *args, **kwargs).arguments)
@@ -65,8 +82,6 @@ def _stand_in(cls: Any) -> None:
         given.pop("self", None)
         given |= given.pop("kwargs", {})
         function = given.pop("function", None)
-        if function is None:
-            raise asked.not_ours("map without a function")
         return _mapped(map_of, self, function, given)
 
     # Its arguments are looked at by `prebake.hf`.
@@ -77,15 +92,20 @@ def _stand_in(cls: Any) -> None:
 
 def _mapped(map_of: Any, ds: Any, function: Any, given: dict[str, Any]) -> Any:
     asked.now.asks += 1
+    _left.clear()
     alone = {"cache_file_name", "load_from_cache_file", "keep_in_memory", "num_proc", "cache_file_names"}
     plain = {name: value for name, value in given.items() if name not in alone}
     expected = fresh.compute(lambda: _shown(map_of(ds, function, **plain)), (), {})
     try:
         value = prebake.hf.map(ds, function, **given)
     except Exception as error:
-        if not isinstance(expected, fresh.Raised) or expected.name != type(error).__qualname__:
+        is_its_own = isinstance(expected, fresh.Raised) and expected.name == type(error).__qualname__
+        if not is_its_own and not _is_left(ds):
             asked.crash("hf.map")
         raise
+    if _is_left(ds):
+        return value
+    asked.now.served += 1
     if isinstance(expected, fresh.Raised):
         asked.now.stale.append(f"a value where datasets raises {expected.name}")
     elif isinstance(expected, fresh.Unknown):

@@ -46,6 +46,14 @@ def prepare() -> None:
         return _of(self)(*args, **kwargs)
 
     memory.MemorizedFunc.__call__ = call
+    state_of = memory.MemorizedFunc.__getstate__
+
+    def state(self: Any) -> Any:
+        if asked.on:
+            fresh.goes_through(self.func, pickle)
+        return state_of(self)
+
+    memory.MemorizedFunc.__getstate__ = state
 
 
 def patch(module: Any) -> None:

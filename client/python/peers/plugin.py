@@ -40,6 +40,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for module in {item.getparent(pytest.Module) for item in items}:
         if module is not None:
             adapter.patch(module.obj)
+    concerns = getattr(adapter, "concerns", lambda test: True)
+    for item in items:
+        if item.nodeid not in done and not alone and not concerns(item.function):
+            done.add(item.nodeid)
+            _write(test=item.nodeid, outcome=NOT_OURS, why="it asks nothing that Prebake answers")
     items[:] = [item for item in items if item.nodeid not in done and (not alone or item.nodeid in alone)]
 
 

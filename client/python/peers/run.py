@@ -11,6 +11,7 @@ nor can a test that ends the process, or hangs: `CANNOT`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -171,7 +172,13 @@ def _once(
     }
     options = ["-q", "-p", "plugin", "-p", "no:cacheprovider", "-c", os.devnull]
     options += ["-o", f"faulthandler_timeout={TEST_SECONDS_MAX * 2 // 3}"]
-    options += ["--continue-on-collection-errors", "--rootdir", str(tests[0].parent), "--basetemp", str(work / "pytest")]
+    options += [
+        "--continue-on-collection-errors",
+        "--rootdir",
+        str(tests[0].parent),
+        "--basetemp",
+        str(work / "pytest"),
+    ]
     with log.open("w") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *map(str, tests)],
@@ -181,7 +188,13 @@ def _once(
             stderr=file,
             start_new_session=True,
         )
-        hangs = _waits(process, out)
+        try:
+            hangs = _waits(process, out)
+        finally:
+            # With all that the tests began and left.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     found = [line for line in lines if "test" in line]
     begun = lines[-1].get("begun") if lines else None
@@ -195,7 +208,7 @@ def _once(
 
 
 def _waits(process: subprocess.Popen[bytes], out: Path) -> bool:
-    """Waits until it ends; True if it had to be ended, no test having begun or ended for too long."""
+    """Waits until it ends; True if it has to be ended, no test having begun or ended for too long."""
     size, since = -1, time.monotonic()
     while process.poll() is None:
         time.sleep(0.2)
@@ -203,8 +216,6 @@ def _waits(process: subprocess.Popen[bytes], out: Path) -> bool:
         if now != size:
             size, since = now, time.monotonic()
         elif time.monotonic() - since > TEST_SECONDS_MAX:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             return True
     return False
 
