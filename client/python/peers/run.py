@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 #: A test that takes longer hangs; the longest take half a minute.
 TEST_SECONDS_MAX = 120
 OUTCOMES = ("right", "refused", "not ours", "not run", "wrong")
+RAN = ("right", "refused", "wrong")
 #: Kinds of failures that no argument makes right.
 CANNOT = ("stale", "crash")
 
@@ -133,6 +134,8 @@ def run(peer: Peer, folder: Path) -> list[dict[str, Any]]:
         while ended is not None:
             more, ended = _once(peer, tests, daemon, [line["test"] for line in lines], [])
             lines += [*more, ended] if ended else more
+        if not any(line["outcome"] in RAN for line in lines):
+            raise sources.Missing("; ".join(f"{line['test']}: {line.get('why')}" for line in lines[-3:]))
         failed = [line["test"] for line in lines if line["outcome"] == "wrong"]
         if failed:
             alone = {line["test"]: line for line in _once(peer, tests, daemon, [], failed)[0]}
@@ -244,6 +247,7 @@ def main() -> int:
             lines = run(peer, given.sources)
         except sources.Missing as missing:
             row |= {"missing": str(missing), "tests": []}
+            unargued += not isinstance(missing, sources.NotHere)
             continue
         reasons = argued.get(peer.name, {})
         for line in lines:
@@ -263,6 +267,8 @@ def main() -> int:
     if given.out:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps({"peers": rows, "not run": UNRELEASED}, indent=1))
+    if unargued:
+        print(f"{unargued} that nobody argues")
     return 1 if unargued else 0
 
 
@@ -275,7 +281,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
             continue
         count = Counter(line["outcome"] for line in row["tests"])
         kinds = Counter(line.get("kind") for line in row["tests"])
-        ran = sum(count[name] for name in ("right", "refused", "wrong"))
+        ran = sum(count[name] for name in RAN)
         sums = [sum(line.get(name, 0) for line in row["tests"]) for name in ("asks", "served")]
         wise = sum("argued" in line for line in row["tests"])
         numbers = [ran, *(count[name] for name in OUTCOMES), wise, *sums, kinds["stale"], kinds["crash"]]

@@ -18,7 +18,11 @@ SECONDS_MAX = 300
 
 
 class Missing(Exception):
-    """The tests cannot be had here, and why."""
+    """The tests cannot be had, and why."""
+
+
+class NotHere(Missing):
+    """The tests can be had on other machines only."""
 
 
 def installed(package: str, files: list[str]) -> list[Path]:
@@ -62,12 +66,12 @@ def debian(name: str, upstream: str, folder: Path) -> Path:
     place = folder / f"{name}-{upstream}"
     if not place.is_dir():
         if shutil.which("apt-get") is None:
-            raise Missing("without apt-get, Debian's source package cannot be had")
+            raise NotHere("without apt-get, Debian's source package cannot be had")
         with tempfile.TemporaryDirectory() as temporary:
             sources = Path(temporary, "sources.sources")
             given = Path("/etc/apt/sources.list.d/debian.sources")
             if not given.exists():
-                raise Missing("this is no Debian whose sources are in debian.sources")
+                raise NotHere("this is no Debian whose sources are in debian.sources")
             sources.write_text(given.read_text().replace("Types: deb\n", "Types: deb-src\n"))
             lists = Path(temporary, "lists")
             (lists / "partial").mkdir(parents=True)
