@@ -27,12 +27,15 @@ def patch(module: Any) -> None:
     module.TensorDataset = _wrapping(torch.utils.data.TensorDataset)
 
 
-def _standing_in(cls: Any) -> Any:
-    class DataLoader(cls):
+def _standing_in(loader: Any) -> Any:
+    class DataLoader(loader):
         def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
             super().__init__(_wrapped(dataset) if asked.on else dataset, *args, **kwargs)
 
-    DataLoader.__module__, DataLoader.__qualname__ = cls.__module__, cls.__qualname__
+        def __class_getitem__(cls, item: Any) -> Any:
+            return loader[item]
+
+    DataLoader.__module__, DataLoader.__qualname__ = loader.__module__, loader.__qualname__
     return DataLoader
 
 
