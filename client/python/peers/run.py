@@ -98,8 +98,11 @@ def _torch(folder: Path, work: Path) -> list[Path]:
 #: Of torch.
 SPAWNING = [
     "test_dataloader.py::IntegrationTestDataLoaderDataPipe::test_shuffler_iterdatapipe",
-    "test_dataloader.py::TestDataLoader::test_multiprocessing_iterdatapipe",
-    "test_dataloader.py::TestDataLoader::test_multiprocessing_contexts",
+    *(
+        f"test_dataloader.py::{group}::test_multiprocessing_{name}"
+        for group in ("TestDataLoader", "TestDataLoaderPersistentWorkers")
+        for name in ("contexts", "iterdatapipe")
+    ),
 ]
 PEERS = [
     Peer("joblib", "joblib", _joblib),
