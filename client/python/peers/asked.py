@@ -98,7 +98,7 @@ def identity(value: Any, refusal: Callable[[prebake.Refused], BaseException | No
     try:
         return Token(prebake.fingerprint(value))
     except prebake.Refused as refused:
-        now.refused.append(str(refused.code))
+        now.refused.append(f"{refused.code} {refused}"[:200])
         error = refusal(refused) if refusals == RAISE else None
         if error is not None:
             raise error from refused
@@ -131,7 +131,7 @@ def _hear() -> None:
         warn(topic, message)
 
     def told(code: str, reason: str, location: str = "") -> None:
-        now.refused.append(str(code))
+        now.refused.append(f"{code} {reason}"[:200])
         tell(code, reason, location)
 
     errors.warn_once, _job.refused = warned, told

@@ -134,7 +134,7 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
         stand_in = prebake.cached(function)
     except prebake.Refused as refused:
         asked.now.asks += 1
-        asked.now.refused.append(str(refused.code))
+        asked.now.refused.append(f"{refused.code} {refused}"[:200])
         return function
     except Exception:
         asked.now.asks += 1

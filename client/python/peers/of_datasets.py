@@ -82,6 +82,9 @@ def _stand_in(cls: Any) -> None:
         given.pop("self", None)
         given |= given.pop("kwargs", {})
         function = given.pop("function", None)
+        if function is None:
+            # By which the tests put rows into a file, or into memory.
+            return map_of(self, *args, **kwargs)
         return _mapped(map_of, self, function, given)
 
     # Its arguments are looked at by `prebake.hf`.

@@ -52,7 +52,7 @@ def _wrapped(dataset: Any) -> Any:
     try:
         return prebake.wrap(dataset)
     except prebake.Refused as refused:
-        asked.now.refused.append(str(refused.code))
+        asked.now.refused.append(f"{refused.code} {refused}"[:200])
         return dataset
     except Exception:
         asked.crash("wrap")
