@@ -233,6 +233,8 @@ def main() -> int:
     arguments.add_argument("--argued", type=Path, default=HERE / "argued.json")
     arguments.add_argument("peers", nargs="*")
     given = arguments.parse_args()
+    # What ends it in the end ends what it began, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     argued: dict[str, dict[str, str]] = json.loads(given.argued.read_text())
 
     rows, unargued, needless = [], 0, []
