@@ -127,7 +127,8 @@ def _run(item: Any, nextitem: Any, stand_in: bool = True, **how: Any) -> tuple[s
 
 def _last(text: str) -> str:
     errors = [line for line in text.splitlines() if line.startswith("E  ")]
-    return (errors or text.splitlines() or [""])[-1].strip()[:200]
+    named = [line for line in errors if "Error" in line]
+    return (named or errors or text.splitlines() or [""])[-1].strip()[:200]
 
 
 def _write(**line: Any) -> None:
