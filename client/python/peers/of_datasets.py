@@ -106,24 +106,30 @@ def _mapped(map_of: Any, ds: Any, function: Any, given: dict[str, Any]) -> Any:
         if not is_its_own and not _is_left(ds):
             asked.crash("hf.map")
         raise
-    if _is_left(ds):
-        return value
-    asked.now.served += 1
+    if not _is_left(ds):
+        _compare(value, expected)
+        # What another job would be served.
+        _compare(prebake.hf.map(ds, function, **given), expected)
+        asked.now.served += not _is_left(ds)
+    return value
+
+
+def _compare(value: Any, expected: Any) -> None:
     if isinstance(expected, fresh.Raised):
         asked.now.stale.append(f"a value where datasets raises {expected.name}")
-    elif isinstance(expected, fresh.Unknown):
+        return
+    if isinstance(expected, fresh.Unknown):
         asked.now.unknown.append(expected.why)
-    else:
-        asked.on = False
-        try:
-            found = fresh.same(_shown(value), expected)
-        finally:
-            asked.on = True
-        if found is False:
-            asked.now.stale.append(f"mapped to {_shown(value)!r:.500}, datasets to {expected!r:.500}")
-        elif found is None:
-            asked.now.unknown.append("rows that cannot be compared")
-    return value
+        return
+    asked.on = False
+    try:
+        found = fresh.same(_shown(value), expected)
+    finally:
+        asked.on = True
+    if found is False:
+        asked.now.stale.append(f"mapped to {_shown(value)!r:.500}, datasets to {expected!r:.500}")
+    elif found is None:
+        asked.now.unknown.append("rows that cannot be compared")
 
 
 def _shown(ds: Any) -> Any:
