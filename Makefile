@@ -4,6 +4,7 @@
 #   make test                          every test, Rust and Python
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
 #   make fuzz [FIRST=0 SEEDS=30 PROGRAMS=300 OTHER_PYTHON=...]   random jobs and programs, edited, cached and not, compared
+#   make peers [PEERS_ONLY='joblib dask']   the tests of other caches and of what jobs are made of, with Prebake in their place; a table
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
 #   make bench [DATA=... TEXT=... AUDIO=...] [QUICK=1]   speed, CPU time and memory, against no cache, memmap and peers; two hours, or eight minutes
 #   make adoption [DATA=... AUDIO=... TEXT=...]   public training stacks with one line changed, compared; a table
@@ -14,7 +15,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases fuzz test test-rust test-python test-torch test-ops test-frameworks python lint clean
+.PHONY: demo adoption bench cases fuzz peers test test-rust test-python test-torch test-ops test-frameworks python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -113,6 +114,24 @@ fuzz: python $(if $(OTHER_VENV),$(OTHER_VENV)/.requirements)
 	timeout --foreground --kill-after=10 $(FUZZ_SECONDS_MAX) $(VENV)/bin/python \
 	    client/python/tests/programs/run.py --first $(FIRST) --programs $(PROGRAMS) \
 	    $(if $(OTHER_VENV),--python '$(OTHER_VENV)/bin/python') --keep target/fuzz --out target/fuzz.json
+
+# Torch's gigabytes are there already. The tests are of released packages, and kept beside the environments.
+PEER_TESTS := client/python/peers
+PEER_TESTS_VENV := $(TEST_CACHE)/peers-$(shell { cat $(PEER_TESTS)/requirements.lock $(REQUIREMENTS)/torch.lock; \
+    $(PYTHON) -VV; } | sha256sum | cut -c1-16)
+PEER_TESTS_SECONDS_MAX := 3000
+
+$(PEER_TESTS_VENV)/.requirements: $(TORCH_VENV)/.requirements
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(PEER_TESTS)/requirements.lock
+	echo $(TORCH_VENV)/lib/python3*/site-packages > $$(echo $(@D)/lib/python3*/site-packages)/torch.pth
+	touch $@
+
+peers: python $(PEER_TESTS_VENV)/.requirements
+	$(PEER_TESTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    $(WHEELS)/*.whl
+	timeout --foreground --kill-after=10 $(PEER_TESTS_SECONDS_MAX) $(PEER_TESTS_VENV)/bin/python \
+	    $(PEER_TESTS)/run.py --sources $(TEST_CACHE)/peer-tests --out target/peers.json $(PEERS_ONLY)
 
 test: test-rust test-python cases test-torch test-ops
 

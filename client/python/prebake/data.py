@@ -71,6 +71,12 @@ def _array(encoder: Encoder, value: Any) -> None:
         encoder.emit("bytes", flat.reshape(-1).view(numpy.uint8))
 
 
+def _mapped(encoder: Encoder, value: Any) -> None:
+    """An array that is mapped from a file: it is of another class, and may not be written to."""
+    encoder.text("memmap", str(value.mode))
+    _array(encoder, value)
+
+
 def _tensor(encoder: Encoder, value: Any) -> None:
     torch = sys.modules["torch"]
     if value.layout is not torch.strided or value.is_quantized:
@@ -210,7 +216,7 @@ def _pattern(encoder: Encoder, value: Any) -> None:
 Handler = Callable[[Encoder, Any], None]
 _EXACT: dict[str, Handler] = {
     "numpy.ndarray": _array,
-    "numpy.memmap": _array,
+    "numpy.memmap": _mapped,
     "torch.Tensor": _tensor,
     "torch.nn.parameter.Parameter": _tensor,
     "torchvision.tv_tensors._image.Image": _tensor,

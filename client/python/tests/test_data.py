@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,19 @@ def test_chunks_and_slices_of_arrow_data_are_only_how_it_lies() -> None:
     assert prebake.fingerprint(pa.array(["a", "b", "c"]).slice(1)) == prebake.fingerprint(
         pa.array(["b", "c"])
     )
+
+
+def test_an_array_mapped_from_a_file_is_none_of_memory(tmp_path: Path) -> None:
+    # What is made of it may be of its class, or fail when it is written to.
+    numbers = np.arange(6.0)
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, numbers)
+    mapped = {mode: np.load(tmp_path / "a.npy", mmap_mode=mode) for mode in ("r", "c")}
+    assert len({prebake.fingerprint(each) for each in [numbers, *mapped.values(), mapped["r"][1:]]}) == 4
+    # It is known by what it holds, as a file is.
+    other = np.load(tmp_path / "b.npy", mmap_mode="r")
+    assert prebake.fingerprint(other) == prebake.fingerprint(mapped["r"])
+    assert prebake.fingerprint(np.asarray(other)) == prebake.fingerprint(numbers)
 
 
 def test_an_array_changed_in_place_is_another() -> None:
