@@ -246,8 +246,9 @@ def _distribution(root: str, relative: str, top: str) -> Owner | None:
 def _with_files(installed: _Installed) -> Owner:
     """A distribution whose version tells its files too: another build may go by the same one.
 
-    Only of files that the build made: what an installer adds differs from one environment to the next (its own
-    notes, compiled modules, which have no digest, and scripts, which lie outside and name their interpreter).
+    Only of files that the build made: what an installer adds differs from one environment to the next (its
+    own notes, compiled modules, which have no digest, and scripts, which lie outside and name their
+    interpreter).
     """
     try:
         with open(f"{installed.info}/RECORD", "rb", buffering=0) as file:

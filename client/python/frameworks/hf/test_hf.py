@@ -259,9 +259,7 @@ def test_jobs_that_start_together_make_each_chunk_once(jobs: Node) -> None:
 @pytest.mark.parametrize(
     "how", [{}, {"num_proc": 2}, {"batched": True}, {"batched": True, "num_proc": 2, "batch_size": 300}]
 )
-def test_a_function_called_for_what_else_it_does_is_called_once(
-    jobs: Node, how: dict[str, Any]
-) -> None:
+def test_a_function_called_for_what_else_it_does_is_called_once(jobs: Node, how: dict[str, Any]) -> None:
     for off in (True, False, False):
         process = jobs.start(off=off, function="said", rows=2500, map=how)
         out, said = process.communicate(timeout=120)
