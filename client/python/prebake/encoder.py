@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from prebake import packages
 from prebake._job import native
+from prebake.addresses import without
 from prebake.errors import Code, Refused
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
 from prebake.lookup import public, verdict_of
@@ -74,6 +75,8 @@ class Encoder:
         self.opens = False
         #: Functions that keep what they returned.
         self.memos: list[Any] = []
+        #: Above 0 within what installed code made.
+        self.made_installed = 0
         #: Above 0 within what its user vouches for: its code is not judged.
         self.trusted = 0
         self._left = VALUES_MAX
@@ -179,6 +182,10 @@ class Encoder:
         if kind not in (COMPARED if scalar is None else FIXED):
             self.watch.installed(value)
         if scalar is not None:
+            if self.made_installed and kind is str and (known := without(value, self._numbers)) != value:
+                self._context += 1
+                self.text("str at", known)
+                return
             self.emit(*scalar(value))
             return
         seen = self._numbers.get(id(value))
@@ -265,7 +272,7 @@ class Encoder:
             self.kind,
             dict(self.open),
         )
-        trusted = self.trusted
+        trusted, made_installed = self.trusted, self.made_installed
         try:
             write()
         except Refused as refused:
@@ -274,7 +281,7 @@ class Encoder:
             size, numbers, steps, leaves, self.kind, self.open = before
             del self.out[size:], self.path[steps:], self.leaves[leaves:]
             self._forget(numbers)
-            self.trusted = trusted
+            self.trusted, self.made_installed = trusted, made_installed
             return refused
         return None
 
