@@ -28,6 +28,7 @@ from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
 from prebake.judgement import Verdict
+from prebake.patience import Pending
 from prebake.reads import Recorder
 from prebake.verdict import verdict
 from prebake.watched import SETTLED_NS, refuse_unheard
@@ -168,6 +169,11 @@ class Chain:
         except Exception as error:
             # What the stream raises is in its block.
             self._refuse(error)
+            return None
+        except Pending:
+            # As it is, this time.
+            self._through = True
+            self._block = None
             return None
         except Again as reason:
             # It runs again from its beginning, as it is.

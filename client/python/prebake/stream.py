@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prebake import _job, asks, packages
+from prebake import _job, asks, packages, patience
 from prebake.chain import CONTEXT, Chain
 from prebake.code import Identity, identify
 from prebake.encoder import digest
@@ -65,7 +65,7 @@ class IterableDataset(Transparent):
         self._alone = True
 
     def __reduce__(self) -> Any:
-        return IterableDataset, (self._wrapped, self._stream.inputs)
+        return patience.reduced(IterableDataset, (self._wrapped, self._stream.inputs))
 
     def __copy__(self) -> Any:
         return IterableDataset(copy.copy(self._wrapped), self._stream.inputs)
