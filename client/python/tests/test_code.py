@@ -176,7 +176,7 @@ def draws(x: float) -> float:
         (draws, "R20"),
         (np.random.default_rng(0), "R20"),
         (prebake.random(abs), "R20"),
-        (threading.Lock(), "R31"),
+        (threading.local(), "R31"),
         (object(), "R31"),
         ((i for i in range(3)), "R31"),
     ],
