@@ -5,6 +5,7 @@
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
 #   make fuzz [FIRST=0 SEEDS=30 PROGRAMS=300 OTHER_PYTHON=...]   random jobs and programs, edited, cached and not, compared
 #   make peers [PEERS_ONLY='joblib dask']   the tests of other caches and of what jobs are made of, with Prebake in their place; a table
+#   make unstable                      whether small programs that use popular packages have the same identity in two processes
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
 #   make bench [DATA=... TEXT=... AUDIO=...] [QUICK=1]   speed, CPU time and memory, against no cache, memmap and peers; two hours, or eight minutes
 #   make adoption [DATA=... AUDIO=... TEXT=...]   public training stacks with one line changed, compared; a table
@@ -15,7 +16,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases fuzz peers test test-rust test-python test-torch test-ops test-frameworks python lint clean
+.PHONY: demo adoption bench cases fuzz peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -173,6 +174,22 @@ $(TORCH_VENV)/.requirements:
 test-torch: python $(TORCH_VENV)/.requirements
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
 	$(BOUNDED) $(TORCH_VENV)/bin/python $(PYTEST) $(SIDE_BY_SIDE) -m torch client/python/tests
+
+# What the programs use, beside torch's own environment: the same tests skip in the others what is not there.
+UNSTABLE_LOCK := $(REQUIREMENTS)/unstable.lock
+UNSTABLE_VENV := $(TEST_CACHE)/unstable-$(shell { cat $(UNSTABLE_LOCK) $(REQUIREMENTS)/torch.lock; $(PYTHON) -VV; } \
+    | sha256sum | cut -c1-16)
+
+$(UNSTABLE_VENV)/.requirements: $(TORCH_VENV)/.requirements
+	$(PYTHON) -m venv --clear $(@D)
+	echo $(TORCH_VENV)/lib/python3*/site-packages > $$(echo $(@D)/lib/python3*/site-packages)/torch.pth
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(UNSTABLE_LOCK)
+	touch $@
+
+unstable: python $(UNSTABLE_VENV)/.requirements
+	$(UNSTABLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    $(WHEELS)/*.whl
+	$(BOUNDED) $(UNSTABLE_VENV)/bin/python $(PYTEST) -rP client/python/tests/test_unstable.py
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 

@@ -25,6 +25,7 @@ from prebake.purity import aliases
 from prebake.reads import hidden, served
 from prebake.stream import Called, shared
 from prebake.watched import SETTLED_NS, Made, Watched, refuse_unheard
+from prebake.wrapper import Wrapper
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -61,7 +62,6 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
     if inspect.isgeneratorfunction(function):
         return _generator(function, inputs, signature)
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if native() is None:
             return function(*args, **kwargs)
@@ -84,7 +84,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             not_cached(Refused(Code.RANDOM, f"{name} draws from {tripped.generator}: it is called each time"))
             return function(*args, **kwargs)
 
-    return call
+    return Wrapper(call, _cached, function, inputs)
 
 
 def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signature) -> Any:
@@ -97,7 +97,6 @@ def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signa
         not_cached(Refused(Code.OPAQUE, why))
         return function
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
         elements = None
         if native() is not None:
@@ -108,7 +107,7 @@ def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signa
                 not_cached(refused)
         return function(*args, **kwargs) if elements is None else elements
 
-    return call
+    return Wrapper(call, _cached, function, inputs)
 
 
 def _shown(function: Any) -> str:

@@ -31,6 +31,7 @@ from prebake.identity.executed import Scope
 from prebake.judgement import Verdict
 from prebake.leases.proof import Split, varied
 from prebake.leases.stream_proof import Head, StreamProof
+from prebake.patience import Pending
 from prebake.reads import Recorder
 from prebake.verdict import verdict
 from prebake.watched import SETTLED_NS, refuse_unheard
@@ -176,6 +177,11 @@ class Chain:
         except Exception as error:
             # What the stream raises is in its block.
             self._refuse(error)
+            return None
+        except Pending:
+            # As it is, this time.
+            self._through = True
+            self._block = None
             return None
         except Again as reason:
             # It runs again from its beginning, as it is.

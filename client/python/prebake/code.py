@@ -10,6 +10,7 @@ import sys
 from typing import Any, NamedTuple
 
 from prebake import members
+from prebake.deep import DeepEncoder
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
 from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
@@ -18,9 +19,6 @@ from prebake.instances import encode
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
 from prebake.surroundings import surround
 from prebake.watch import Watch
-
-#: Frames of Python for one value: some eight for each level of nesting.
-FRAMES_MAX = 20_000
 
 HANDLERS.update(CODE_HANDLERS)
 FAMILIES.update({type: members.encode, **CODE_FAMILIES, object: encode})
@@ -55,22 +53,18 @@ def identify(value: Any, name: str = "it", watch: Watch | None = None) -> Identi
     it. Raises `Refused`, and nothing else.
     """
     try:
-        return _identify(value, name, watch)
+        return _identify(Encoder(name, watch), value, name)
     except RecursionError:
         pass
-    # Rare: a pipeline is some ten levels deep. Frames of Python are not on the machine's stack.
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, FRAMES_MAX))
+    # Rare: a pipeline is some ten levels deep.
     try:
-        return _identify(value, name, watch)
+        return _identify(DeepEncoder(name, watch), value, name)
     except RecursionError:
-        raise Refused(Code.TOO_LARGE, f"{name} is nested too deeply") from None
-    finally:
-        sys.setrecursionlimit(limit)
+        why = f"{name} is nested too deeply, or its own code recurses without end when it is looked at"
+        raise Refused(Code.TOO_LARGE, why) from None
 
 
-def _identify(value: Any, name: str, watch: Watch | None) -> Identity:
-    encoder = Encoder(name, watch)
+def _identify(encoder: Encoder, value: Any, name: str) -> Identity:
     encoder.emit("interpreter", (sys.implementation.cache_tag or sys.version).encode())
     try:
         start = len(encoder.out)

@@ -6,10 +6,11 @@ import contextlib
 import copy
 import operator
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from prebake import packages, tripwire
+from prebake import packages, patience, tripwire
 from prebake._job import native
 from prebake.again import Again
 from prebake.collated import Asked, Collated, asked
@@ -32,9 +33,9 @@ Result = TypeVar("Result")
 class Dataset(Transparent):
     """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork."""
 
-    __slots__ = ("_pipeline", "_subsets")
+    __slots__ = ("_pending", "_pipeline", "_subsets")
 
-    _own = Transparent._own | {"_pipeline", "_subsets"}
+    _own = Transparent._own | {"_pending", "_pipeline", "_subsets"}
 
     def __new__(cls, source: Source, wrapped: Any = None, *_: Any) -> Dataset:
         made: Dataset = cls.bare(wrapped)
@@ -50,6 +51,8 @@ class Dataset(Transparent):
         token: str | None = None,
     ) -> None:
         self._pipeline = Pipeline(source, split, reuse, token)
+        #: What waits for a probe in the meantime.
+        self._pending: threading.Thread | None = None
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
         self._subsets = subsets
@@ -82,6 +85,14 @@ class Dataset(Transparent):
             return [self[i] for i in indices]
         hidden("a data set")
         places = indices if plain else [self._place(i) for i in indices]
+
+        def uncached() -> list[Any]:
+            if self._pipeline.source.original is not None:
+                return [self._wrapped[i] for i in indices]
+            return self._pipeline.uncached(places)
+
+        if self._is_pending():
+            return uncached()
         by = asked(sys._getframe(1))
         noted = False
         # What fails there, fails again below, where what was drawn is put back.
@@ -91,12 +102,6 @@ class Dataset(Transparent):
                 return found
             noted = True
         following = places[-1] + 1 if places else 0
-
-        def uncached() -> list[Any]:
-            if self._pipeline.source.original is not None:
-                return [self._wrapped[i] for i in indices]
-            return self._pipeline.uncached(places)
-
         return self._untripped(lambda: self._elements(indices, places, following, by, noted), uncached)
 
     def batches(
@@ -179,6 +184,13 @@ class Dataset(Transparent):
                 # All of it is made anew, so that random steps draw what they drew for it before.
                 tripwire.restore(before)
                 self._pipeline.again(reason)
+            except patience.Pending as pending:
+                tripwire.restore(before)
+                self._pending = pending.thread
+                if plain is not None:
+                    return plain()
+                pending.thread.join()
+                self._is_pending()
             except Exception:
                 if plain is None:
                     raise
@@ -186,6 +198,16 @@ class Dataset(Transparent):
                 # the first that fails, with the generators as they are then: a job may go on.
                 tripwire.restore(before)
                 return plain()
+
+    def _is_pending(self) -> bool:
+        """Whether a probe goes on. What was found meanwhile is taken up."""
+        if self._pending is None:
+            return False
+        if self._pending.is_alive():
+            return True
+        self._pending = None
+        self._pipeline.restart()
+        return False
 
     def _elements(
         self, indices: Sequence[int], places: Sequence[int], following: int, by: Asked, noted: bool
@@ -307,7 +329,8 @@ class Dataset(Transparent):
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
         made = self._pipeline
-        return Dataset, (made.source, self._wrapped, self._subsets, made.split, made.reuse, made.token)
+        own = made.source, self._wrapped, self._subsets, made.split, made.reuse, made.token
+        return patience.reduced(Dataset, own)
 
 
 def _stacked(found: list[Any]) -> Any:

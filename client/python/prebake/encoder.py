@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from prebake import packages
 from prebake._job import native
+from prebake.addresses import without
 from prebake.errors import Code, Refused
 from prebake.identity.executed import Reached
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
@@ -77,6 +78,8 @@ class Encoder:
         self.memos: list[Any] = []
         #: Code that is a part of it.
         self.reached = Reached()
+        #: Above 0 within what installed code made.
+        self.made_installed = 0
         #: Above 0 within what its user vouches for: its code is not judged.
         self.trusted = 0
         self._left = VALUES_MAX
@@ -182,6 +185,10 @@ class Encoder:
         if kind not in (COMPARED if scalar is None else FIXED):
             self.watch.installed(value)
         if scalar is not None:
+            if self.made_installed and kind is str and (known := without(value, self._numbers)) != value:
+                self._context += 1
+                self.text("str at", known)
+                return
             self.emit(*scalar(value))
             return
         seen = self._numbers.get(id(value))
@@ -269,6 +276,7 @@ class Encoder:
             dict(self.open),
         )
         trusted, reached = self.trusted, self.reached.mark()
+        made_installed = self.made_installed
         try:
             write()
         except Refused as refused:
@@ -278,7 +286,7 @@ class Encoder:
             del self.out[size:], self.path[steps:], self.leaves[leaves:]
             self._forget(numbers)
             self.reached.forget_since(reached)
-            self.trusted = trusted
+            self.trusted, self.made_installed = trusted, made_installed
             return refused
         return None
 

@@ -8,6 +8,7 @@ recompute only the tail, and an edit to an imported helper is seen.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -21,6 +22,8 @@ from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
 
 CONTEXT = "prebake 2026 hf chunk v1"
+#: What a chunk that was made calls itself. One of which the function returned None is as it was.
+CHUNK = "chunk"
 #: Batches are taken together until their rows have so many bytes: an entry costs about a millisecond.
 CHUNK_BYTES_MIN = 64 << 10
 #: Rows of a chunk when the function sees one row at a time; as many as `datasets` infers types from.
@@ -68,6 +71,9 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
     try:
         with _no_bars():
             return job.result()
+    except _ForItsEffects:
+        # As `ds.map` has it: the rows as they are, as a data set of its own if they were in several hands.
+        return ds if job.workers == 1 else copy.copy(ds)
     except _NotByChunk:
         return ds.map(function, **kwargs)
     except Refused as error:
@@ -134,6 +140,9 @@ class _Map:
         sequences = self.sequences
         if self.workers > 1:
             self._fill()
+        elif not sequences[0].begin():
+            sequences[0].leave()
+            raise _ForItsEffects
         parts = [_dataset(self.ds, each.tables(), each.fingerprint) for each in sequences]
         result = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
         names = b"".join(bytes.fromhex(sequence.fingerprint) for sequence in sequences)
@@ -150,23 +159,34 @@ class _Map:
 
     def _fill(self) -> None:
         """Makes what is missing in `num_proc` processes, as `ds.map` would."""
+        # Of single rows the first chunk tells the types of all; shards of batches have their own.
+        if len(self.sequences) == 1:
+            sequence = self.sequences[0]
+            # In a process too: what else the function does is none of this one's.
+            self._in_processes(_begun_part, [(sequence, 0, 1)])
+            tasks = [(sequence, i, self.workers) for i in range(self.workers)]
+        else:
+            tasks = [(sequence, 0, 1) for sequence in self.sequences]
+        self._in_processes(_fill_part, tasks)
+        if any(sequence.returns_none for sequence, _, _ in tasks):
+            if all(sequence.returns_none for sequence, _, _ in tasks):
+                raise _ForItsEffects
+            raise _NotByChunk
+
+    def _in_processes(self, work: Callable[[int], Any], tasks: list[_Task]) -> None:
+        """Runs tasks in processes that are forked for it, and takes over what could not be stored there."""
         import multiprocess
 
         global _tasks
-        # Of single rows the first chunk tells the types of all; shards of batches have their own.
-        if len(self.sequences) == 1:
-            self.sequences[0].head()
-            tasks = [(self.sequences[0], i, self.workers) for i in range(self.workers)]
-        else:
-            tasks = [(sequence, 0, 1) for sequence in self.sequences]
         _tasks = tasks
         try:
-            with multiprocess.get_context("fork").Pool(self.workers) as pool:
-                made = pool.map(_fill_part, range(len(tasks)), 1)
+            with multiprocess.get_context("fork").Pool(min(self.workers, len(tasks))) as pool:
+                made = pool.map(work, range(len(tasks)), 1)
         finally:
             _tasks = []
-        for (sequence, _, _), more in zip(tasks, made, strict=True):
+        for (sequence, _, _), (more, returns_none) in zip(tasks, made, strict=True):
             sequence.own |= more
+            sequence.returns_none |= returns_none
 
     def run(self, rows: Any, offset: int, features: Any) -> Any:
         """The rows mapped; `offset` is the place of the first."""
@@ -175,7 +195,7 @@ class _Map:
             "num_proc": None,
             "keep_in_memory": True,
             "load_from_cache_file": False,
-            "new_fingerprint": "chunk",
+            "new_fingerprint": CHUNK,
             "features": features,
             "drop_last_batch": False,
         }
@@ -210,6 +230,8 @@ class _Sequence:
         self.fingerprint = digest(CONTEXT, call.identity + b"".join(c.content for c in self.chunks)).hex()
         #: Streams at hand: the first, and those that could not be stored by the processes that made them.
         self.own: dict[int, Any] = {}
+        #: Of the first chunk the function returned None: it is called for what else it does.
+        self.returns_none = False
         self._rest: Entries | None = None
 
     def _chunks(self, start: int, end: int) -> Iterator[_Chunk]:
@@ -233,11 +255,15 @@ class _Sequence:
         content = digest(CONTEXT, chunk.content + types)
         return Input(content, f"rows {chunk.start}..{chunk.end}", _files(self._rows(chunk)))
 
+    def _run(self, chunk: _Chunk, features: Any) -> Any:
+        return self.call.run(_held(self._rows(chunk)), chunk.start, features)
+
     def _made(self, chunk: _Chunk, features: Any) -> Any:
         import numpy
 
-        made = self.call.run(_held(self._rows(chunk)), chunk.start, features)
-        if made._fingerprint != "chunk":
+        made = self._run(chunk, features)
+        if not _is_made(made):
+            self.returns_none = chunk is self.chunks[0]
             raise _NotByChunk
         return numpy.frombuffer(_stream(made.data.table), numpy.uint8)
 
@@ -256,6 +282,23 @@ class _Sequence:
             # It does not tell the types of the others.
             raise _NotByChunk
         return table
+
+    def begin(self) -> bool:
+        """Makes the first chunk; whether the function returns anything."""
+        try:
+            self.head()
+        except _NotByChunk:
+            if not self.returns_none:
+                raise
+        return not self.returns_none
+
+    def leave(self, part: int = 0, parts: int = 1) -> None:
+        """Calls the function on the rows of every so many-th chunk after the first for what else it does: no
+        row is given to it twice."""
+        for chunk in self.chunks[1:][part::parts]:
+            if _is_made(self._run(chunk, self.call.arguments["features"])):
+                # Of a value after None `ds.map` raises an error of its own.
+                raise _NotByChunk
 
     def rest(self, head: Any) -> Entries:
         """The other chunks, written as what the first one's types say."""
@@ -278,10 +321,14 @@ class _Sequence:
         for i in range(len(rest)):
             yield _table(self.own[i + 1] if i + 1 in self.own else rest.get(i))
 
+    def unstored(self) -> dict[int, Any]:
+        """The first chunk's stream, if it is at hand and could not be stored."""
+        return {} if 0 not in self.own or self._first.is_stored(0) else {0: self.own[0]}
+
     def fill(self, part: int, parts: int) -> dict[int, Any]:
         """Makes every so many-th chunk; returns the streams of those that could not be stored."""
         rest = self.rest(self.head())
-        own = {} if part or self._first.is_stored(0) else {0: self.own[0]}
+        own = {} if part else self.unstored()
         for i in range(part, len(rest), parts):
             stream = rest.get(i)
             if not rest.is_stored(i):
@@ -293,16 +340,37 @@ class _NotByChunk(Exception):
     """The function returned None or no rows, so that one chunk does not tell what the whole looks like."""
 
 
+class _ForItsEffects(Exception):
+    """The function was called on all rows, and returned None."""
+
+
+def _is_made(mapped: Any) -> bool:
+    """Whether rows that were mapped are what the function returned."""
+    return mapped._fingerprint == CHUNK
+
+
+#: A part of the chunks of a sequence: every so many-th.
+_Task = tuple[_Sequence, int, int]
 #: What a pool's processes take over from the one that forks them.
-_tasks: list[tuple[_Sequence, int, int]] = []
+_tasks: list[_Task] = []
 
 
-def _fill_part(place: int) -> dict[int, Any]:
+def _begun_part(place: int) -> tuple[dict[int, Any], bool]:
+    """The first chunk if it could not be stored, and whether the function returned None."""
+    sequence = _tasks[place][0]
+    sequence.begin()
+    return sequence.unstored(), sequence.returns_none
+
+
+def _fill_part(place: int) -> tuple[dict[int, Any], bool]:
     sequence, part, parts = _tasks[place]
     try:
-        return sequence.fill(part, parts)
+        if sequence.returns_none or not sequence.begin():
+            sequence.leave(part, parts)
+            return {}, True
+        return sequence.fill(part, parts), False
     except _NotByChunk:
-        return {}
+        return {}, False
 
 
 def _stream(table: Any) -> Any:

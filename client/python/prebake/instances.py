@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from prebake import data, packages
+from prebake.addresses import without_memos
 from prebake.encoder import ENVIRONMENT, Encoder
 from prebake.errors import Code, Refused
 from prebake.marks import Pure, is_pure, is_random
@@ -107,6 +108,13 @@ def _instance(encoder: Encoder, value: Any) -> None:
     cls = type(value)
     content = next((base for base in _CONTENTS if isinstance(value, base)), None)
     installed = packages.owner(cls.__module__) is not None
+    encoder.made_installed += installed
+    _described(encoder, value, content, installed)
+    encoder.made_installed -= installed
+
+
+def _described(encoder: Encoder, value: Any, content: Any, installed: bool) -> None:
+    cls = type(value)
     if content is None and (hides_state(cls) or installed and _says_its_state(cls)):
         _taken_apart(encoder, value)
         return
@@ -121,6 +129,8 @@ def _instance(encoder: Encoder, value: Any) -> None:
     fields = _fields(value)
     if installed and _BPE_RANKS in fields and _is_text_by_text(fields.get(_BPE_MEMO)):
         del fields[_BPE_MEMO]
+    if installed:
+        fields = without_memos(fields, value)
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
         if name in encoder.ordered and type(field) in (set, frozenset):
@@ -186,6 +196,8 @@ def _taken_apart(encoder: Encoder, value: Any) -> None:
         _global(encoder, value, parts)
         return
     make, arguments, state, members, pairs = (*parts, None, None, None)[:5]
+    if type(state) is dict and packages.owner(type(value).__module__) is not None:
+        state = without_memos(state, value)
     content = [make, arguments, state, members and list(members), pairs and [tuple(pair) for pair in pairs]]
     names = (".__reduce__", ".args", ".state", ".items", ".items")
     encoder.items("taken apart", value, zip(names, content, strict=True), len(content))

@@ -112,7 +112,11 @@ def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
         getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
     )
     if type(function) is not types.FunctionType:
+        # Of names of its own Python knows none that holds more than functions: a decorator put it there.
+        special = name.startswith("__") and name.endswith("__")
+        encoder.made_installed += special
         encoder.member(f".{name}", value)
+        encoder.made_installed -= special
         return
     names = set(encoder.names)
     refused = encoder.attempt(lambda: encoder.member(f".{name}", value))

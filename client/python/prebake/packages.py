@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import hashlib
 import importlib.util
 import os
 import platform
@@ -22,7 +23,8 @@ from prebake.calls import words
 
 
 class Owner(NamedTuple):
-    """A distribution, or Python itself, and its version."""
+    """A distribution, or Python itself, and its version: what it calls that, and which files came with it, if
+    that is recorded."""
 
     name: str
     version: str
@@ -206,7 +208,7 @@ def required(names: frozenset[str]) -> frozenset[Owner]:
             each = _by_name(root).get(name)
             if each is None:
                 continue
-            found.add(each.owner)
+            found.add(_with_files(each))
             new = [other for other in _requirements(each.info) if other not in seen]
             seen.update(new)
             pending += new
@@ -238,8 +240,31 @@ def _distribution(root: str, relative: str, top: str) -> Owner | None:
     for each in [*filter(None, [likely]), *(each for each in _installed(root) if each is not likely)]:
         listed = _lists(each.info, relative)
         if listed:
-            return each.owner
+            return _with_files(each)
         # Some systems keep no record of files; the list of top-level names is the next best.
         if listed is None and top.encode() in (_listing(each.info, "top_level.txt") or b"").split():
-            return each.owner
+            return _with_files(each)
     return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _with_files(installed: _Installed) -> Owner:
+    """A distribution whose version tells its files too: another build may go by the same one.
+
+    Only of files that the build made: what an installer adds differs from one environment to the next (its
+    own notes, compiled modules, which have no digest, and scripts, which lie outside and name their
+    interpreter).
+    """
+    try:
+        with open(f"{installed.info}/RECORD", "rb", buffering=0) as file:
+            record = file.read()
+    except OSError:
+        return installed.owner
+    own = f"{os.path.basename(installed.info)}/".encode()
+    files = [
+        line.rstrip() for line in record.split(b"\n") if b",sha" in line and not line.startswith((own, b".."))
+    ]
+    if not files:
+        return installed.owner
+    digest = hashlib.blake2b(b"\n".join(sorted(files)), digest_size=8).hexdigest()
+    return Owner(installed.owner.name, f"{installed.owner.version} of files {digest}")

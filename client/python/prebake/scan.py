@@ -339,7 +339,8 @@ class Scan:
             raise self.refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
 
     def _mutates(self, callee: Name, call: Call) -> None:
-        if callee.path[-1] not in calls.MUTATORS or callee.kind == "import":
+        # A function of the user's own may have the name of a method.
+        if len(callee.path) < 2 or callee.path[-1] not in calls.MUTATORS or callee.kind == "import":
             return
         value, rest = self.walk(Name(callee.kind, callee.path[:-1]))
         if not rest and isinstance(value, _MUTABLE):

@@ -6,11 +6,12 @@ import contextlib
 import copy
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prebake import _job, asks, packages
+from prebake import _job, asks, packages, patience
 from prebake.chain import CONTEXT, Chain
 from prebake.code import Identity, identify
 from prebake.encoder import digest
@@ -43,14 +44,28 @@ class IterableDataset(Transparent):
             not_cached(Refused(Code.CARRIES_STATE, f"a {name} counts what it gave, so that it has to run"))
 
     def __iter__(self) -> Iterator[Any]:
+        if not self._alone and self._may_have_state():
+            self._alone = True
+            name = type(self._wrapped).__qualname__
+            why = f"a {name} makes its iterator itself, which may count what it gave for torchdata's loader"
+            not_cached(Refused(Code.CARRIES_STATE, why))
         elements = None if self._alone else shared(self._stream, self._refused)
-        return iter(self._wrapped) if elements is None else elements
+        if elements is not None:
+            return elements
+        made = iter(self._wrapped)
+        # Loaders that keep where they are look whether it is its own iterator.
+        return self if made is self._wrapped else made
+
+    def _may_have_state(self) -> bool:
+        """Whether its iterator may say how far it is to a loader that asks. A generator says nothing."""
+        asked = "torchdata.stateful_dataloader" in sys.modules
+        return asked and not inspect.isgeneratorfunction(type(self._wrapped).__iter__)
 
     def _refused(self) -> None:
         self._alone = True
 
     def __reduce__(self) -> Any:
-        return IterableDataset, (self._wrapped, self._stream.inputs)
+        return patience.reduced(IterableDataset, (self._wrapped, self._stream.inputs))
 
     def __copy__(self) -> Any:
         return IterableDataset(copy.copy(self._wrapped), self._stream.inputs)

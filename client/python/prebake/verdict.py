@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
-from prebake import graph
+from prebake import graph, patience
 from prebake.code import Identity
 from prebake.errors import Code
 from prebake.fill import Fill, nobody, nothing_ahead
@@ -32,11 +32,27 @@ def verdict(
     count: int,
 ) -> tuple[Verdict, list[int]]:
     """The verdict on `steps` after `load`, of a pipeline that is `known`, and the items it was probed with.
-    Steps of `vouched` are taken at their word.
+    Steps of `vouched` are taken at their word. Raises `Pending` if it takes longer than a loader waits.
     """
+    limit = patience.seconds()
+    if limit is None:
+        return _verdict(known, load, steps, vouched, list(_pairs(count)))
+    pair = next(_pairs(count), [])
+    key = b"".join(each.digest for each in known)
+    return patience.within(
+        limit, key, lambda loaded: _verdict(known, loaded, steps, vouched, [pair]), load, pair
+    )
 
+
+def _verdict(
+    known: Sequence[Identity],
+    load: Callable[[int], Any],
+    steps: Sequence[Callable[[Any], Any]],
+    vouched: Collection[int],
+    pairs: Sequence[list[int]],
+) -> tuple[Verdict, list[int]]:
     def probe(_: int) -> tuple[list[int], str]:
-        for items in _pairs(count):
+        for items in pairs:
             # Values are each their item's own, so that steps may work in place.
             found = run(load, steps, items, in_place=True, vouched=vouched)
             if found.code is not Code.OPAQUE or not found.lasting:

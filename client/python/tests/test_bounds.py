@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Run
 
 import prebake
 
@@ -107,6 +111,44 @@ def test_deep_nesting_is_refused() -> None:
     while hasattr(deep, "below"):
         # Taken apart by hand: the interpreter frees a chain by recursion.
         deep = deep.__dict__.pop("below")
+
+
+@pytest.mark.parametrize("body", ["return getattr(self, name + 'x')", "return self.missing"])
+@pytest.mark.parametrize("method", ["__getattr__", "__getattribute__"])
+def test_an_argument_that_looks_itself_up_without_end_ends_no_process(
+    script: Run, body: str, method: str
+) -> None:
+    lines = f"""
+        import prebake
+
+        class Odd:
+            def {method}(self, name):
+                {body}
+
+        deep = Odd()
+        for _ in range(300):
+            deep = [deep]
+        for argument in (Odd(), deep):
+            try:
+                prebake.fingerprint(argument)
+            except prebake.Refused as refused:
+                assert refused.code == "R35"
+        print("went on")
+        """
+    # In a process of its own: at a raised limit it used up the machine's stack.
+    assert script(textwrap.dedent(lines)) == "went on"
+
+
+def test_what_is_nested_beyond_the_recursion_limit_is_known() -> None:
+    def chain(last: int) -> Any:
+        made: Any = last
+        for _ in range(sys.getrecursionlimit()):
+            made = functools.partial(max, made)
+        return made
+
+    limit = sys.getrecursionlimit()
+    assert prebake.fingerprint(chain(1)) == prebake.fingerprint(chain(1)) != prebake.fingerprint(chain(2))
+    assert sys.getrecursionlimit() == limit
 
 
 def test_huge_numbers_and_odd_text_are_values() -> None:

@@ -79,9 +79,9 @@ def test_arguments_and_code_are_part_of_it(call: Call) -> None:
 
 
 def test_an_argument_that_cannot_be_known_is_no_reason_to_fail(call: Call) -> None:
-    twice = FUNCTION + "\ncount('data.txt', extra=threading.Lock())\n"
+    twice = FUNCTION + "\ncount('data.txt', extra=threading.local())\n"
     for _ in range(2):
-        value, calls, said = call("'data.txt', extra=threading.Lock()", twice)
+        value, calls, said = call("'data.txt', extra=threading.local()", twice)
         assert value == "{'lengths': [4], 'words': 'a b'}" and calls == 2
         assert len(said.splitlines()) == 1 and "extra" in said
 

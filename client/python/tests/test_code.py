@@ -176,7 +176,7 @@ def draws(x: float) -> float:
         (draws, "R20"),
         (np.random.default_rng(0), "R20"),
         (prebake.random(abs), "R20"),
-        (threading.Lock(), "R31"),
+        (threading.local(), "R31"),
         (object(), "R31"),
         ((i for i in range(3)), "R31"),
     ],
@@ -195,6 +195,32 @@ def test_nesting_without_end_is_refused() -> None:
     with pytest.raises(prebake.Refused) as refused:
         prebake.fingerprint(deep)
     assert refused.value.code == "R35"
+
+
+def test_installed_code_is_known_by_the_files_of_its_build(script: Run, tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    info = site / "pack-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "pack.py").write_text("def f(x):\n    return x + 1\n")
+    path = {"PYTHONPATH": f"{site}:{':'.join(p for p in sys.path if p)}"}
+    main = "import pack\ndef g(x):\n    return pack.f(x)\nTARGET = g" + PRINT
+
+    def found(*lines: str, end: str = "\n") -> str:
+        (info / "RECORD").write_text("".join(f"{line}{end}" for line in lines), newline="")
+        return script(main, environment=path)
+
+    first = found("pack.py,sha256=one,9", "pack/data.txt,sha256=two,9")
+    assert first == found(
+        "../../../bin/pack,sha256=another,9",
+        "__pycache__/pack.cpython-311.pyc,,",
+        "pack-1.0.dist-info/INSTALLER,sha256=uv,2",
+        "pack-1.0.dist-info/RECORD,,",
+        "pack/data.txt,sha256=two,9",
+        "pack.py,sha256=one,9",
+        end="\r\n",
+    )
+    assert first != found("pack.py,sha256=one,9", "pack/data.txt,sha256=other,9")
+    assert first != found("pack.py,sha256=one,9")
 
 
 def test_installed_code_is_known_by_version_and_shadowing_code_by_content(

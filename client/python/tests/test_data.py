@@ -94,7 +94,7 @@ def test_an_array_changed_in_place_is_another() -> None:
 
 
 class Held:
-    """An object that cannot be taken apart and says itself what it is."""
+    """An object that holds what is no part of it, and says itself what it is."""
 
     def __init__(self, token: Any) -> None:
         self.token, self.lock = token, threading.Lock()
@@ -107,7 +107,7 @@ def test_an_object_may_say_what_it_is() -> None:
     assert prebake.fingerprint(Held(("v", 1))) == prebake.fingerprint(Held(("v", 1)))
     assert prebake.fingerprint(Held(("v", 1))) != prebake.fingerprint(Held(("v", 2)))
     with pytest.raises(prebake.Refused) as refused:
-        prebake.fingerprint(Held(threading.Lock()))
+        prebake.fingerprint(Held(threading.local()))
     assert "__prebake_token__" in str(refused.value)
 
 

@@ -327,7 +327,7 @@ from prebake import _job
 def noisy(path):
     return random.random()
 
-lock = threading.Lock()
+lock = threading.local()
 
 def locked(path):
     with lock:

@@ -47,7 +47,7 @@ def test_a_stream_that_draws_runs_as_without(job: Take, texts: list[str], kind: 
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", ["Texts", "Stateful"])
+@pytest.mark.parametrize("kind", ["Texts", "Stateful", "ItsOwnIterator", "InItsIterator"])
 def test_a_loader_with_state(job: Take, texts: list[str], kind: str, workers: int) -> None:
     pytest.importorskip("torchdata.stateful_dataloader")
     loader: dict[str, Any] = {"workers": workers, "stopped": True}

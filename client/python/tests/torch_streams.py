@@ -70,6 +70,33 @@ class Stateful(Texts):
         self.at = state["at"]
 
 
+class ItsOwnIterator(Stateful):
+    """Cannot be put back twice."""
+
+    def __iter__(self) -> Any:
+        self.put_back = False
+        return self
+
+    def __next__(self) -> Any:
+        if self.at == len(self.files):
+            self.at = 0
+            raise StopIteration
+        self.at += 1
+        return torch.tensor(numbers(self.files[self.at - 1]))
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        assert not vars(self).get("put_back"), "put back twice"
+        super().load_state_dict(state)
+        self.put_back = True
+
+
+class InItsIterator(Texts):
+    """Its iterator says how far it is."""
+
+    def __iter__(self) -> Any:
+        return iter(ItsOwnIterator(self.files))
+
+
 def plain(batch: Any) -> Any:
     if isinstance(batch, dict):
         return {name: plain(each) for name, each in batch.items()}
@@ -86,9 +113,10 @@ def stopped(data: Any, workers: int) -> list[Any]:
         found.append(plain(batch))
         if len(found) == 2:
             break
+    state = first.state_dict()
     second = StatefulDataLoader(data, batch_size=4, num_workers=workers)
-    second.load_state_dict(first.state_dict())
-    return found + [plain(batch) for batch in second]
+    second.load_state_dict(state)
+    return [*found, repr(state), *(plain(batch) for batch in second)]
 
 
 def main() -> None:
@@ -96,9 +124,7 @@ def main() -> None:
     task = json.loads(os.environ["PREBAKE_TEST_TASK"])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        data = {"Texts": Texts, "Seeded": Seeded, "Noisy": Noisy, "Stateful": Stateful}[task["kind"]](
-            list(task["files"])
-        )
+        data = globals()[task["kind"]](list(task["files"]))
         data = prebake.wrap(data) if task["wrapped"] else data
         assert isinstance(data, IterableDataset) and len(data.files) == len(task["files"])
         torch.manual_seed(3)

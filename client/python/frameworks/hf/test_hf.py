@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,20 @@ if "seed" in task:
     numpy.random.seed(task["seed"])
 kwargs = task.get("map", {})
 prebake.hf.MAPPED_BYTES_MAX = task.get("mapped", prebake.hf.MAPPED_BYTES_MAX)
+class Said:
+    gathered = 0
+
+    def __call__(self, rows):
+        for n in rows["n"] if kwargs.get("batched") else [rows["n"]]:
+            self.gathered += 1
+            # In one piece, as other processes print too.
+            print(f"row {n}\\n", end="", flush=True)
+
+
+said = Said()
 if task["function"] == "said":
-    out = prebake.hf.map(ds, lambda row: print("row", row["n"]), **kwargs)
+    out = prebake.hf.map(ds, said, **kwargs)
+    assert kwargs.get("num_proc") or out is ds
 else:
     out = prebake.hf.map(ds, globals()[task["function"]], **kwargs)
 if "then" in task:
@@ -106,6 +119,7 @@ print(json.dumps({
     "rows": len(out),
     "files": len(out.cache_files),
     "first": repr(out[0]),
+    "gathered": said.gathered,
     "after": random.random() if "seed" in task else 0,
 }))
 """
@@ -242,12 +256,20 @@ def test_jobs_that_start_together_make_each_chunk_once(jobs: Node) -> None:
     assert jobs.counts()["made"] - before["made"] == 8
 
 
-def test_a_function_called_for_what_else_it_does_is_called(jobs: Node) -> None:
-    for _ in range(2):
-        process = jobs.start(function="said", rows=2500)
+@pytest.mark.parametrize(
+    "how", [{}, {"num_proc": 2}, {"batched": True}, {"batched": True, "num_proc": 2, "batch_size": 300}]
+)
+def test_a_function_called_for_what_else_it_does_is_called_once(jobs: Node, how: dict[str, Any]) -> None:
+    for off in (True, False, False):
+        process = jobs.start(off=off, function="said", rows=2500, map=how)
         out, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
-        assert {f"row {i}" for i in range(2500)} <= set(out.splitlines())
+        *lines, last = out.split("\n")[:-1]
+        assert sorted(filter(None, lines)) == sorted(f"row {i}" for i in range(2500))
+        result = json.loads(last)
+        assert result["rows"] == 2500
+        # Of what it gathers, what it does in the job's own process.
+        assert result["gathered"] == (0 if "num_proc" in how else 2500)
 
 
 def test_an_error_is_the_functions_own(jobs: Node) -> None:
