@@ -12,6 +12,7 @@ import stat
 import types
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
+
 #: How much a look asks for; each is a part of the next.
 KIND, SIZE, ALL = "kind", "size", "all"
 _DEPTHS = (KIND, SIZE, ALL)

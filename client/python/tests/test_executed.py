@@ -274,7 +274,9 @@ def test_code_that_is_not_in_its_file_any_more_is_not_shared(run: Run, tmp_path:
     assert run(EDITED.replace("things.EDIT", "''"))[0] == [4, 8]
 
 
-def test_code_is_seen_once_for_all_elements_of_a_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_seen_once_for_all_elements_of_a_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "seen_code.py").write_text("def double(x):\n    return 2 * x\n")
     os.utime(tmp_path / "seen_code.py", (1e9, 1e9))
     monkeypatch.syspath_prepend(tmp_path)

@@ -47,10 +47,7 @@ pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
     let before = children_cpu_ns();
     // Nothing is ever written to it: it is closed when the command has ended.
     let (ended, running) = io::pipe()?;
-    let (out, err) = (
-        Output::instead_of(io::stdout()),
-        Output::instead_of(io::stderr()),
-    );
+    let (out, err) = (Output::instead_of(io::stdout()), Output::instead_of(io::stderr()));
     let connect = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(out.stdio).stderr(err.stdio);
     };
@@ -71,8 +68,12 @@ pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
     };
     let child = running_child.process();
     let piped = |pipe: OwnedFd| File::from(pipe);
-    let out = out.terminal.or(child.stdout.take().map(|pipe| piped(pipe.into())));
-    let err = err.terminal.or(child.stderr.take().map(|pipe| piped(pipe.into())));
+    let out = out
+        .terminal
+        .or(child.stdout.take().map(|pipe| piped(pipe.into())));
+    let err = err
+        .terminal
+        .or(child.stderr.take().map(|pipe| piped(pipe.into())));
     let (end, stdout, stderr) = thread::scope(|scope| {
         let stdout = scope.spawn(|| tee(out, &ended, io::stdout()));
         let stderr = scope.spawn(|| tee(err, &ended, io::stderr()));

@@ -33,7 +33,16 @@ SETTINGS: tuple[tuple[str, str], ...] = (
 #: Types of values that are compared by what they are. Of others nothing is known.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 #: Of a dialect, besides its name.
-_DIALECT = "delimiter quotechar escapechar doublequote skipinitialspace lineterminator quoting strict".split()
+_DIALECT = [
+    "delimiter",
+    "quotechar",
+    "escapechar",
+    "doublequote",
+    "skipinitialspace",
+    "lineterminator",
+    "quoting",
+    "strict",
+]
 
 
 def values() -> Iterator[tuple[str, Any]]:

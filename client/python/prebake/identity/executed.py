@@ -133,7 +133,9 @@ class Scope:
         if self._known[0] != count or self._known[1] is not reached:
             new = dict.fromkeys(file for code, file in self._codes.values() if code not in reached)
             self._known, self._files = (count, reached), list({**self._imported, **new})
-            if any(not _is_as_loaded(code, file) for code, file in self._codes.values() if code not in reached):
+            if any(
+                not _is_as_loaded(code, file) for code, file in self._codes.values() if code not in reached
+            ):
                 self.unseen = self.unseen or "code that ran is no longer what its file says"
         return self._files
 
@@ -221,7 +223,7 @@ def _codes_of(found: Any) -> Iterator[types.CodeType]:
 
 
 def _scopes() -> list[Scope]:
-    """The scopes that what runs in this thread belongs to: its own, or as a thread of unknown purpose, all."""
+    """The scopes that what runs in this thread belongs to: its own, or all if it works for nobody known."""
     thread = threading.get_ident()
     if thread in _active:
         own = _active[thread]

@@ -1,8 +1,8 @@
 """Files that a process opened while it was set up: before the first element is asked for, outside of all
 elements. A setting may be made of one: a dialect, how numbers are printed.
 
-They are a part of the world. What is opened from `import prebake` on is heard of; of modules that were imported
-before, each text in them that names a file counts.
+They are a part of the world. What is opened from `import prebake` on is heard of; of modules that were
+imported before, each text in them that names a file counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS |= dict.fromkeys(("os.stat", "os.lstat", "os.access"), LOOKED)
 #: Absolute paths and what was done, in the order in which they were met.
 _files: dict[tuple[str, str], None] = {}
 _left = 0
-_over: Callable[[], None] = lambda: None
+_over: Callable[[], None] | None = None
 
 
 def begin(over: Callable[[], None]) -> None:
@@ -68,7 +68,8 @@ def files() -> list[tuple[str, str]]:
     global _left
     if _left > 0:
         _left = 0
-        _over()
+        if _over is not None:
+            _over()
     return list(_files)
 
 

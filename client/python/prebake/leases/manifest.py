@@ -1,5 +1,5 @@
-"""What all elements of a pipeline are made of beside its description and their inputs: files of code that ran,
-variables that were read.
+"""What all elements of a pipeline are made of beside its description and their inputs: files of code that
+ran, variables that were read.
 
 Which those are is found while elements are made. So they are kept as a chain of entries: under the pipeline's
 description lies a list of names; what these hold now leads to the next key, and there may be more. The

@@ -92,8 +92,8 @@ class StreamProof:
             return None
         warn_once(
             f"variant {now.hex()}",
-            f"something outside the identity changes the result: {differs}. This run shares with those that are "
-            "like it in this.",
+            f"something outside the identity changes the result: {differs}. This run shares with those that "
+            "are like it in this.",
         )
         return _split(collection, here, digest(CONTEXT, b"head" + (now or here.digest)), differs)
 
