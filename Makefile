@@ -117,7 +117,7 @@ fuzz: python $(if $(OTHER_VENV),$(OTHER_VENV)/.requirements)
 	    $(if $(OTHER_VENV),--python '$(OTHER_VENV)/bin/python') --keep target/fuzz --out target/fuzz.json
 
 # Torch's gigabytes are there already. The tests are of released packages, and kept beside the environments.
-PEER_TESTS := client/python/peers
+PEER_TESTS := client/python/peer_tests
 PEER_TESTS_VENV := $(TEST_CACHE)/peers-$(shell { cat $(PEER_TESTS)/requirements.lock $(REQUIREMENTS)/torch.lock; \
     $(PYTHON) -VV; } | sha256sum | cut -c1-16)
 PEER_TESTS_SECONDS_MAX := 3000

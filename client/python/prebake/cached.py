@@ -50,7 +50,12 @@ def cached(
 
 
 def _cached(function: Any, inputs: list[str | Path]) -> Any:
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError as error:
+        # Some of what is compiled tells no parameters.
+        not_cached(Refused(Code.OPAQUE, f"{error}: it is called each time"))
+        return function
     unknown = [each for each in inputs if isinstance(each, str) and each not in signature.parameters]
     if unknown:
         raise Refused(

@@ -57,6 +57,9 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
     """
     import datasets
 
+    if isinstance(ds, dict) and kwargs.keys() - inspect.signature(datasets.Dataset.map).parameters.keys():
+        # Arguments of a dictionary's own, as `cache_file_names=` for the splits: a cache of the caller's own.
+        return ds.map(function, **kwargs)
     if isinstance(ds, dict):
         return type(ds)({name: map(each, function, **kwargs) for name, each in ds.items()})
     if _job.native() is None or _job.connection() is None:

@@ -306,9 +306,11 @@ class Pipeline:
 
     def renew(self, closely: bool = False) -> bool:
         """Leaves the collection if the steps are others than it was opened for; whether it did."""
+        held = self._subgraph.held
         if not self._due and self._is_as_opened(closely):
-            # A setting that the job switched may stand otherwise: then the items are opened anew.
-            self.fill.look_around()
+            if closely or self._subgraph.held is not held:
+                # A setting that the job switched may stand otherwise: then the items are opened anew.
+                self.fill.look_around()
             return False
         self.restart()
         return True

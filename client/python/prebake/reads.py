@@ -213,9 +213,11 @@ def _listen_to_looks(native: Any) -> None:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     # Nothing may come before this: without the native module, every event of the interpreter ends here.
     if not _records and _heard is None:
-        if opened.is_listening() and not _is_own(sys._getframe(1)):
+        if event in opened.KINDS and opened.is_listening():
+            # Where nothing of Python calls there is no frame.
             with contextlib.suppress(Exception):
-                opened.heard(event, args, _ROOTS)
+                if not _is_own(sys._getframe(1)):
+                    opened.heard(event, args, _ROOTS)
         return
     handle = _EVENTS.get(event)
     if handle is None or clients.inside.get():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prebake._demo_daemon import PrivateDaemon
 
-PEERS = Path(__file__).parent.parent / "peers"
+PEERS = Path(__file__).parent.parent / "peer_tests"
 
 #: A peer whose tests ask `identify`, and call what `keep` gives back, and which Prebake answers wrongly.
 ADAPTER = """

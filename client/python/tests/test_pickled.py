@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conftest import Run
 
+import prebake
+
 HELPER = """
 import functools
 import prebake
@@ -87,3 +89,9 @@ def test_a_cached_function_goes_to_other_processes(script: Run, off: bool) -> No
     environment = {"PREBAKE": "off" if off else "on", "PREBAKE_AUTOSTART": "0"}
     assert script(MAIN, helper=HELPER, environment=environment) == "True"
     assert script(OTHER, helper=HELPER, environment=environment) == "8"
+
+
+def test_what_tells_no_parameters_is_called() -> None:
+    with pytest.warns(prebake.PrebakeWarning, match="R31"):
+        made = prebake.cached(int)
+    assert made("7") == 7

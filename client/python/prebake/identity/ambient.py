@@ -1,22 +1,22 @@
 """Settings that a job switches on and off around what it does, of which an identity knows nothing: under
 `torch.autocast` a step yields another type, with another number of threads other last bits.
 
-They are parts of the world (`world.py`), compared before every batch. Between processes the world has what
+They are parts of the world (`world.py`), looked at before every batch. Between processes the world has what
 sets them too: files, arguments, variables. Within one process only what is listed here tells.
 """
 
 from __future__ import annotations
 
+import _locale
 import contextvars
 import csv
 import decimal
-import locale
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-_HERE = __name__
-#: Modules and the functions that tell a setting of theirs; where the module is this one, for the module named.
+#: Modules and the functions of theirs that tell a setting; the last tells whether others may have changed.
 SETTINGS: tuple[tuple[str, str], ...] = (
     ("torch", "is_grad_enabled"),
     ("torch", "is_inference_mode_enabled"),
@@ -24,11 +24,7 @@ SETTINGS: tuple[tuple[str, str], ...] = (
     ("torch", "get_num_threads"),
     ("torch", "are_deterministic_algorithms_enabled"),
     ("torch", "get_float32_matmul_precision"),
-    (_HERE, "contexts"),
-    (_HERE, "dialects"),
-    (_HERE, "numeric_locale"),
-    (_HERE, "pandas_options"),
-    (_HERE, "largest_image"),
+    (__name__, "switched"),
 )
 #: Types of values that are compared by what they are. Of others nothing is known.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
@@ -45,14 +41,52 @@ _DIALECT = [
 ]
 
 
-def values() -> Iterator[tuple[str, Any]]:
-    """The settings of modules that are imported, by name."""
+class Held:
+    """Objects that are equal only to themselves."""
+
+    __slots__ = ("_objects",)
+
+    def __init__(self, objects: tuple[Any, ...]) -> None:
+        self._objects = objects
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Held) or len(self._objects) != len(other._objects):
+            return False
+        return all(map(operator.is_, self._objects, other._objects))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def cheap() -> list[tuple[str, Any]]:
+    """What tells that a setting of a module that is imported may be another, by name."""
+    found = []
     for name, attribute in SETTINGS:
         module = sys.modules.get(name)
         # One that is being imported by another thread has none yet.
         tells = None if module is None else getattr(module, attribute, None)
         if callable(tells):
-            yield f"{name}.{attribute}", tells()
+            found.append((f"{name}.{attribute}", tells()))
+    return found
+
+
+def switched() -> Any:
+    """Changes with any of `settings`. Asked before every batch, so that each is held and not looked into."""
+    options = sys.modules.get("pandas._config.config")
+    return (
+        decimal_context(),
+        csv.field_size_limit(),
+        _locale.setlocale(_locale.LC_ALL, None),
+        largest_image(),
+        Held((*map(csv.get_dialect, csv.list_dialects()), *contextvars.copy_context().values())),
+        None if options is None else _plain(getattr(options, "_global_config", None)),
+    )
+
+
+def values() -> Iterator[tuple[str, Any]]:
+    """The settings, by name, as they are the same in any process."""
+    yield from (each for each in cheap() if each[0] != f"{__name__}.switched")
+    for tells in (contexts, dialects, numeric_locale, pandas_options, largest_image):
+        yield tells.__name__, tells()
 
 
 def contexts() -> Any:
@@ -80,7 +114,7 @@ def dialects() -> Any:
 
 def numeric_locale() -> str:
     """How numbers and texts are written and ordered."""
-    return locale.setlocale(locale.LC_ALL)
+    return _locale.setlocale(_locale.LC_ALL, None)
 
 
 def pandas_options() -> Any:

@@ -1,9 +1,10 @@
 """Code that ran and variables that were read while an element was made, beside what its description reached.
 
 A description follows names. Code that is reached by a name in data (a class in a pickle, a plug-in in a
-registry, a hook that installed code calls) has none. But it starts, and each code object that starts is seen:
-from Python 3.12 on by `sys.monitoring`, once each; before that by `sys.setprofile`, in the first elements of a
-pipeline or function and in some later ones. The file that it is from then counts like a file that was opened.
+registry, a hook that installed code calls) has none. But it starts, and each code object that starts is
+seen: from Python 3.12 on by `sys.monitoring`, once each; before that by `sys.setprofile`, in the first
+elements of a pipeline or function and in some later ones. The file that it is from then counts like a file
+that was opened.
 """
 
 from __future__ import annotations

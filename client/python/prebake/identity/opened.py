@@ -26,8 +26,9 @@ early = frozenset(sys.modules) | {"__main__"}
 EVENTS_MAX = 200_000
 #: What was done with a file.
 READ, LISTED, LOOKED = "read", "listed", "looked"
-_KINDS = {"open": READ, "os.listdir": LISTED, "os.scandir": LISTED, "sqlite3.connect": READ}
-_KINDS |= dict.fromkeys(("os.stat", "os.lstat", "os.access"), LOOKED)
+#: By event.
+KINDS = {"open": READ, "os.listdir": LISTED, "os.scandir": LISTED, "sqlite3.connect": READ}
+KINDS |= dict.fromkeys(("os.stat", "os.lstat", "os.access"), LOOKED)
 
 #: Absolute paths and what was done, in the order in which they were met.
 _files: dict[tuple[str, str], None] = {}
@@ -50,7 +51,7 @@ def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
     """An audit hook's event outside of all elements. Files below `roots` are installed."""
     global _left
     _left -= 1
-    kind = _KINDS.get(event)
+    kind = KINDS.get(event)
     path = args[0][0] if kind == LOOKED else args[0]
     if _left <= 0 or len(_files) >= FILES_MAX:
         files()

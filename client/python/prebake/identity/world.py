@@ -105,8 +105,7 @@ _lock = threading.Lock()
 def _seen() -> Any:
     """What tells that the world may be another one, cheaply."""
     variables = getattr(os.environ, "_data", None) or os.environ
-    settings = list(ambient.values())
-    return len(sys.modules), list(sys.argv), dict(variables), _folder(), len(_cells()), settings
+    return len(sys.modules), list(sys.argv), dict(variables), _folder(), len(_cells()), ambient.cheap()
 
 
 def _described() -> World:
