@@ -192,7 +192,7 @@ def goes_through(function: Any, pickler: Any) -> None:
 
 
 class _Calls:
-    """Whether a function of Python is called meanwhile, in this thread."""
+    """Whether a function of Python is called meanwhile, in this thread. Profilers are Prebake's to watch."""
 
     def __init__(self, function: Any) -> None:
         inner = function
@@ -205,12 +205,12 @@ class _Calls:
         self.seen = False
 
     def __enter__(self) -> None:
-        self._before = sys.getprofile()
+        self._before = sys.gettrace()
         if self.possible:
-            sys.setprofile(self._event)
+            sys.settrace(self._event)
 
     def __exit__(self, *_: Any) -> None:
-        sys.setprofile(self._before)
+        sys.settrace(self._before)
 
     def _event(self, frame: Any, event: str, _: Any) -> None:
         if event == "call" and frame.f_code is self._code:
