@@ -79,7 +79,8 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         served(path for path in paths if not remote.is_object(path))
         try:
             value = fill.many([0], nothing_ahead)[0]
-            if fill.found(0) or any(map(remote.is_object, paths)):
+            others = [name for name in fill.found(0) if not executed.passed_on(name)]
+            if others or any(map(remote.is_object, paths)):
                 # What takes the value depends on these too, and cannot tell when they were looked at.
                 hidden("a function that reads more than files that are named")
             return value

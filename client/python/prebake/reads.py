@@ -308,6 +308,8 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
         record.made(full)
     else:
         record.read(full)
+        # The frames are: this one, the hook, whoever opens.
+        executed.opened(full, sys._getframe(2))
 
 
 def _imported(path: Any) -> None:

@@ -209,11 +209,10 @@ class Watched:
         return Made(value, record, known, under, cpu, max(0, wall - cpu))
 
     def _keep(self, record: Record, known_by: Identity) -> None:
-        """Code that nothing describes may keep what it read for later: then its files are all calls'."""
-        if self._scope.files(known_by.reached):
-            for path, stat in self._scope.keep(record.stats).items():
-                record.reads.setdefault(path, None)
-                record.stats.setdefault(path, stat)
+        """What code that nothing describes read, it may keep for later: such files are all calls'."""
+        for path, stat in self._scope.kept(record.stats, known_by.reached).items():
+            record.reads.setdefault(path, None)
+            record.stats.setdefault(path, stat)
 
     def _anew(self, fill: Fill, i: int) -> Held:
         """What a hit is when it is computed again. A list of names is not: it only says where to look on."""

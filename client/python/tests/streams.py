@@ -33,6 +33,7 @@ def numbers(path: str) -> list[int]:
 
 
 @prebake.cached(inputs=["path"])
+@prebake.pure
 def tokens(path: str) -> list[int]:
     return numbers(path)
 

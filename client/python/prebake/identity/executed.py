@@ -90,8 +90,9 @@ class Scope:
         self.unseen = ""
         #: Names of variables that were read.
         self.variables: dict[str, None] = {}
-        #: Files that elements opened, where these may be kept for later ones.
-        self._kept: dict[str, tuple[int, ...]] = {}
+        #: The user's code that opened each file of an element; and files that later elements may be made of.
+        self._openers: dict[str, types.CodeType] = {}
+        self._kept: dict[str, Any] = {}
         #: Files of modules that were imported.
         self._imported: dict[str, None] = {}
         self._codes: dict[int, tuple[types.CodeType, str]] = {}
@@ -114,6 +115,12 @@ class Scope:
         self._imported[file] = None
         world.leave_out(file)
 
+    def depends(self, name: str) -> None:
+        if is_variable(name):
+            self.variables[name.removeprefix(VARIABLE)] = None
+        else:
+            self._imported[name] = None
+
     def ran(self, code: types.CodeType, file: str) -> None:
         self._codes.setdefault(id(code), (code, file))
 
@@ -122,11 +129,17 @@ class Scope:
         variables = (VARIABLE + name for name in self.variables if name not in reached.variables)
         return [*self.files(reached), *variables]
 
-    def keep(self, stats: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-        """Takes note of files that an element opened; all that were opened so far, as they were then."""
-        for path, stat in stats.items():
-            self._kept.setdefault(path, stat)
+    def kept(self, stats: Mapping[str, Any], reached: Reached) -> dict[str, Any]:
+        """Files that were opened by code which a description did not reach, as they were then: what is made
+        of them may be kept for later elements. `stats` are of those that the last one opened."""
+        for path, code in self._openers.items():
+            if path in stats and code not in reached:
+                self._kept.setdefault(path, stats[path])
+        self._openers.clear()
         return self._kept
+
+    def opened(self, path: str, code: types.CodeType) -> None:
+        self._openers[path] = code
 
     def files(self, reached: Reached) -> list[str]:
         """The files of code that ran and that a description did not reach."""
@@ -192,12 +205,33 @@ def unwatched() -> Iterator[None]:
             _active[thread] = outer
 
 
+def opened(path: str, frame: types.FrameType | None) -> None:
+    """A file is opened in a frame."""
+    scopes = _scopes()
+    while scopes and frame is not None:
+        if _file_of(frame.f_code, frame):
+            for scope in scopes:
+                scope.opened(path, frame.f_code)
+            return
+        frame = frame.f_back
+
+
 def imported(file: str) -> None:
     """A module is imported from a file in this thread."""
     if file.startswith(_HERE) or world.is_installed(file):
         return
     for scope in _scopes():
         scope.imported(file)
+
+
+def passed_on(name: str) -> bool:
+    """Takes what a value that is taken from the cache was made of beside its inputs for what this thread's
+    element is made of, if that is a variable or a file of code."""
+    if not is_variable(name) and not name.endswith(".py"):
+        return False
+    for scope in _scopes():
+        scope.depends(name)
+    return True
 
 
 def found_class(module: str, name: str) -> None:
@@ -232,12 +266,12 @@ def _scopes() -> list[Scope]:
     return [scope for scope in list(_active.values()) if scope is not None]
 
 
-def _see(code: types.CodeType, depth: int) -> bool:
-    """Takes note of a code object that starts in the frame of this depth; whether that was of use."""
+def _see(code: types.CodeType, frame: types.FrameType) -> bool:
+    """Takes note of a code object that starts in a frame; whether that was of use."""
     if id(code) in _installed:
         return True
     scopes = _scopes()
-    file = _file_of(code, depth + 1)
+    file = _file_of(code, frame)
     if not file:
         if len(_installed) < INSTALLED_MAX:
             _installed[id(code)] = code
@@ -265,7 +299,7 @@ def _read_variable(depth: int) -> None:
             scope.variables[name] = None
 
 
-def _file_of(code: types.CodeType, depth: int) -> str:
+def _file_of(code: types.CodeType, frame: types.FrameType) -> str:
     """The user's own file that a code object is from; empty for installed code. What was made of a text
     belongs to the module in whose names it runs."""
     file = code.co_filename
@@ -273,7 +307,7 @@ def _file_of(code: types.CodeType, depth: int) -> str:
         if not file.startswith("<") and os.path.isfile(file):
             file = os.path.abspath(file)
         else:
-            module = sys._getframe(depth).f_globals.get("__name__")
+            module = frame.f_globals.get("__name__")
             file = getattr(sys.modules.get(module or ""), "__file__", None) or ""
     if not file or file.startswith(_HERE) or world.is_installed(file) or world.is_generated(file):
         return ""
@@ -337,7 +371,7 @@ class _Calls:
             if frame.f_code is _READ_VARIABLE:
                 _read_variable(2)
             else:
-                _see(frame.f_code, 2)
+                _see(frame.f_code, frame)
         except Exception as error:
             # It would be raised in the code that starts.
             _failed(error)
@@ -401,7 +435,7 @@ class _Monitoring:
                 if _active:
                     _read_variable(3)
                 return None
-            if not _see(code, 2):
+            if not _see(code, sys._getframe(1)):
                 self._lost = True
         except Exception as error:
             # It would be raised in the code that starts. An interpreter that ends has lost much already.

@@ -18,6 +18,7 @@ FILES_MAX = 1024
 #: Texts in one module that are looked up, and their characters.
 TEXTS_MAX, TEXT_MAX = 2000, 200
 _TEXT = re.compile(rb"""(["'])([^"'\n\\]{1,%d})\1""" % TEXT_MAX)
+_IMPORT = re.compile(rb"^[ \t]*(?:import|from)\b[^\n#]*\bprebake\b", re.MULTILINE)
 _CODE = (".py", ".pyc", ".so")
 
 #: Modules that were there before this one.
@@ -74,9 +75,11 @@ def files() -> list[tuple[str, str]]:
     return list(_files)
 
 
-def named(file: str, data: bytes) -> Iterator[str]:
+def named(file: str, data: bytes, is_script: bool) -> Iterator[str]:
     """Files that texts in a module name, which is in `file` and says `data`: from its folder, or the working
-    folder."""
+    folder. Of a script what is above its import of Prebake counts: what comes after is heard of."""
+    if is_script:
+        data = _IMPORT.split(data, maxsplit=1)[0]
     folders = {os.getcwd(), os.path.dirname(file)}
     texts = dict.fromkeys(found.group(2) for found in _TEXT.finditer(data))
     for text in list(texts)[:TEXTS_MAX]:

@@ -197,7 +197,7 @@ def _set_up() -> Iterator[tuple[str, str]]:
     for name in opened.early & sys.modules.keys():
         file = getattr(sys.modules[name], "__file__", None)
         if type(file) is str and file.endswith(".py") and file in _sources:
-            for path in opened.named(file, _texts.get(file, b"")):
+            for path in opened.named(file, _texts.get(file, b""), name in packages.SCRIPTS):
                 yield f"file {_below(path)}, named", _content(path)
 
 
