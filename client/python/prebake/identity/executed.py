@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from prebake import packages
+from prebake import clients, packages
 from prebake.identity import world
 
 #: Elements of a scope in which everything is seen anew; then those whose number is a power of two.
@@ -320,8 +320,7 @@ def _is_as_loaded(code: types.CodeType, file: str) -> bool:
     try:
         if world.is_settled(file):
             return True
-        with open(file, "rb") as source:
-            # What tells files that are opened takes no note of this one: nothing is made of its content.
+        with clients.own(), open(file, "rb") as source:
             compiled = compile(source.read(), file, "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError):
         return False

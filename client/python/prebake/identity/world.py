@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from prebake import packages
+from prebake import clients, packages
 from prebake.calls import words
 from prebake.errors import warn_once
 from prebake.identity import ambient, opened
@@ -90,7 +90,9 @@ def current() -> World | None:
         seen = _seen()
         last = _last
         if last is None or last[0] != seen:
-            _last = last = seen, _described()
+            # It may be an element that is made meanwhile: what is read here is none of its inputs.
+            with clients.own():
+                _last = last = seen, _described()
         return last[1]
     except Exception as error:
         # Modules are odd objects: looking at one can raise anything.

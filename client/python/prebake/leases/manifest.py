@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from prebake import graph, values
+from prebake import clients, graph, values
 from prebake.code import Identity
 from prebake.encoder import digest
 from prebake.fill import Fill, nobody, nothing_ahead
@@ -42,7 +42,7 @@ class Manifest:
         return [
             ("environment", f"[env] {name.removeprefix(VARIABLE)}", variable(name))
             if is_variable(name)
-            else ("code", f"{_stored(name)}, which ran", world.source(name))
+            else ("code", f"{_stored(name)}, which ran", _source(name))
             for name in self.names
         ]
 
@@ -85,6 +85,11 @@ class Manifest:
             return None
         held = repr(self.held()).encode("utf-8", "surrogatepass") if self.names else b""
         return collection.call("manifest", digest(CONTEXT, self._known + held), [])
+
+
+def _source(name: str) -> str:
+    with clients.own():
+        return world.source(name)
 
 
 def _stored(name: str) -> str:
