@@ -96,12 +96,14 @@ class File(NamedTuple):
 
 
 class Asks:
-    """Items by list, lists as a whole, and files."""
+    """Items by list, lists as a whole, files, and what else it ran on."""
 
     def __init__(self) -> None:
         self.items: dict[str, set[int]] = {}
         self.whole: set[str] = set()
         self.files: dict[str, Stat | None] = {}
+        #: Code that ran and variables that were read: see `executed.Scope.names`.
+        self.ran_on: dict[str, None] = {}
         #: Whether a list was changed.
         self.changed = False
 
@@ -125,6 +127,7 @@ class Asks:
         for name, items in sorted(self.items.items()):
             for first, last in _runs(sorted(items - known.items.get(name, set()))):
                 found.append(["items", name, first, last + 1])
+        found += [["ran on", name] for name in sorted(self.ran_on.keys() - known.ran_on.keys())]
         return found + [["file", path] for path in sorted(self.files.keys() - known.files.keys())]
 
     def add(self, ask: list[Any]) -> None:
@@ -133,6 +136,8 @@ class Asks:
             self.items.setdefault(ask[1], set()).update(range(ask[2], ask[3]))
         elif ask[0] == "whole":
             self.whole.add(ask[1])
+        elif ask[0] == "ran on":
+            self.ran_on[ask[1]] = None
         else:
             self.files[ask[1]] = None
 

@@ -27,7 +27,7 @@ from prebake.discovery import check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
-from prebake.identity.executed import Scope
+from prebake.identity.executed import Scope, shown
 from prebake.judgement import Verdict
 from prebake.leases.proof import Split, varied
 from prebake.leases.stream_proof import Head, StreamProof
@@ -267,6 +267,8 @@ class Chain:
                 return b""
             self._files[name] = found
             return digest(CONTEXT, b"file" + found.content)
+        if kind == "ran on":
+            return digest(CONTEXT, f"ran on {name} {shown(name)}".encode("utf-8", "surrogatepass"))
         items = self._lists.get(name, [])
         return asks.items_digest(items if kind == "whole" else items[rest[0] : rest[1]])
 
@@ -325,8 +327,7 @@ class Chain:
         with place.watched() as seed, self._stream.given(tracked), Recorder(scope=scope) as record:
             block = self._taken(tracked)
         if not marks.is_pure(self._stream.roots()[0]):
-            for path in scope.files(self._known.reached):
-                record.read(path)
+            self._asked.ran_on.update(dict.fromkeys(scope.names_beside_world(self._known.reached)))
             record.incomplete = record.incomplete or scope.unseen or None
         drawn = tripwire.moved(before)
         if seed.asked:

@@ -1,5 +1,5 @@
 """What items depend on beside the content of files: objects of a store (`remote.py`), looks (`looks.py`) and
-variables of the environment.
+what `executed.py` tells of: code that ran, and variables.
 
 Among the names of what an item reads, a fact is a text of its own kind. What it shows now is folded into the
 item's fingerprint natively; a value is stored only if it was made of what its key says the facts show.
@@ -14,7 +14,7 @@ from typing import Any
 
 from prebake import remote
 from prebake.encoder import digest
-from prebake.identity.executed import is_variable, variable
+from prebake.identity.executed import is_name, shown
 from prebake.looks import Look, is_look
 
 CONTEXT = "prebake 2026 fact v1"
@@ -22,7 +22,7 @@ CONTEXT = "prebake 2026 fact v1"
 
 def is_fact(name: Any) -> bool:
     """Whether a name is that of a fact, and not of a file."""
-    return remote.is_object(name) or is_look(name) or is_variable(name)
+    return remote.is_object(name) or is_look(name) or is_name(name)
 
 
 def look(names: Iterable[str], since: float = 0.0) -> None:
@@ -37,8 +37,8 @@ def canonical(name: str) -> str:
 
 def shows(name: str) -> str | None:
     """What a fact shows; None if that cannot be known."""
-    if is_variable(name):
-        return variable(name)
+    if is_name(name):
+        return shown(name)
     return Look.of(name).shows() if is_look(name) else remote.store.tag(name)
 
 

@@ -216,7 +216,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         if event in opened.KINDS and opened.is_listening():
             # Where nothing of Python calls there is no frame.
             with contextlib.suppress(Exception):
-                if not _is_own(sys._getframe(1)):
+                frame = sys._getframe(1)
+                if not _is_own(frame) and (event == "open" or not _is_packages(frame)):
                     opened.heard(event, args, _ROOTS)
         return
     handle = _EVENTS.get(event)
@@ -236,6 +237,16 @@ def _is_own(frame: types.FrameType | None) -> bool:
     if frame is not None and frame.f_code.co_filename.startswith(_IMPORTERS):
         return True
     while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_packages(frame: types.FrameType | None) -> bool:
+    """Whether an installed package does something, perhaps through the standard library: what it looks for is
+    where its user has data."""
+    while frame is not None and not packages.is_of_package(frame.f_code.co_filename):
+        if not frame.f_code.co_filename.startswith(("<frozen ", *_ROOTS)):
+            return False
         frame = frame.f_back
     return frame is not None
 

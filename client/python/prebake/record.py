@@ -8,7 +8,7 @@ import os
 import tempfile
 
 from prebake import looks
-from prebake.identity.executed import VARIABLE, Reached, Scope, variable
+from prebake.identity.executed import Reached, Scope, shown
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
@@ -47,8 +47,8 @@ class Record:
         self.by_packages: set[str] = set()
         #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
         self.objects: dict[str, str | None] = {}
-        #: Variables of the environment that were read, and what each showed.
-        self.variables: dict[str, str] = {}
+        #: Code that ran and variables that were read, and what each held.
+        self.ran_on: dict[str, str] = {}
         self.network: str | None = None
         self.process: str | None = None
         self.incomplete: str | None = None
@@ -63,14 +63,14 @@ class Record:
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "written", "variables"):
+        for name in ("reads", "listed", "written", "ran_on"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}
         for url, tag in other.objects.items():
             self.got(url, tag)
-        for path, (depth, shown) in other.looks.items():
-            self.look(path, depth, shown)
+        for path, (depth, saw) in other.looks.items():
+            self.look(path, depth, saw)
         self._made |= other._made
         self.by_packages |= other.by_packages
         for name in ("network", "process", "incomplete"):
@@ -90,13 +90,10 @@ class Record:
         self.objects[url] = tag if self.objects.get(url, tag) == tag else None
 
     def ran(self, scope: Scope, reached: Reached) -> None:
-        """Takes the files of code that ran, and variables that were read, for what was read; but for those
-        that are a part of its description."""
-        for path in scope.files(reached):
-            self.read(path)
-        for name in scope.variables:
-            if name not in reached.variables:
-                self.variables[VARIABLE + name] = variable(name)
+        """Takes note of code that ran and variables that were read, but for those that are a part of its
+        description."""
+        for name in scope.names_beside_world(reached):
+            self.ran_on[name] = shown(name)
         self.incomplete = self.incomplete or scope.unseen or None
 
     def look(self, path: str, depth: str, shown: str | None = None) -> None:
@@ -116,7 +113,7 @@ class Record:
         """What was seen beside their content, by name: objects of a store, and what looks showed. A file that
         was to be opened and not there was looked for."""
         seen = {path: (looks.KIND, looks.ABSENT) for path in self.reads if path not in self.stats}
-        facts: dict[str, str | None] = {**self.objects, **self.variables}
+        facts: dict[str, str | None] = {**self.objects, **self.ran_on}
         if not seen and not self.looks:
             return facts
         return {**looks.beside({**seen, **self.looks}, self.stats), **facts}

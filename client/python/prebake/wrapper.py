@@ -55,4 +55,5 @@ class Wrapper:
 
 
 def _is_cloudpickle(frame: types.FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "cloudpickle"
+    # Ray and joblib have one of their own.
+    return "cloudpickle" in str(frame.f_globals.get("__name__")).split(".")

@@ -12,20 +12,24 @@ import contextvars
 import csv
 import decimal
 import operator
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-#: Modules and the functions of theirs that tell a setting; the last tells whether others may have changed.
-SETTINGS: tuple[tuple[str, str], ...] = (
-    ("torch", "is_grad_enabled"),
-    ("torch", "is_inference_mode_enabled"),
-    ("torch._C", "_is_any_autocast_enabled"),
-    ("torch", "get_num_threads"),
-    ("torch", "are_deterministic_algorithms_enabled"),
-    ("torch", "get_float32_matmul_precision"),
-    (__name__, "switched"),
+#: Modules and the functions of theirs that tell a setting, and what it is when they are imported.
+_FLAGS: tuple[tuple[str, str, Any], ...] = (
+    ("torch", "is_grad_enabled", True),
+    ("torch", "is_inference_mode_enabled", False),
+    ("torch._C", "_is_any_autocast_enabled", False),
+    ("torch", "get_num_threads", len(os.sched_getaffinity(0))),
+    ("torch", "are_deterministic_algorithms_enabled", False),
+    ("torch", "get_float32_matmul_precision", "highest"),
 )
+#: The same without the values; the last tells whether others may have changed.
+SETTINGS = (*((module, name) for module, name, _ in _FLAGS), (__name__, "switched"))
+#: What Pillow takes for no attack, in pixels.
+_PIXELS = 1024 * 1024 * 1024 // 4 // 3
 #: Types of values that are compared by what they are. Of others nothing is known.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 #: Of a dialect, besides its name.
@@ -83,10 +87,16 @@ def switched() -> Any:
 
 
 def values() -> Iterator[tuple[str, Any]]:
-    """The settings, by name, as they are the same in any process."""
-    yield from (each for each in cheap() if each[0] != f"{__name__}.switched")
-    for tells in (contexts, dialects, numeric_locale, pandas_options, largest_image):
+    """The settings that are not as they are at first, by name: the same in any process, whether or not it
+    has imported the modules yet."""
+    first = {f"{module}.{name}": value for module, name, value in _FLAGS}
+    yield from ((name, value) for name, value in cheap() if name in first and value != first[name])
+    for tells in (contexts, dialects, numeric_locale):
         yield tells.__name__, tells()
+    if (pixels := largest_image()) not in (None, _PIXELS):
+        yield "largest image", pixels
+    if options := pandas_options():
+        yield "pandas options", options
 
 
 def contexts() -> Any:
@@ -118,9 +128,14 @@ def numeric_locale() -> str:
 
 
 def pandas_options() -> Any:
-    """All options of pandas that are plain values."""
+    """The options of pandas that are not as they are at first."""
     config = sys.modules.get("pandas._config.config")
-    return None if config is None else _plain(getattr(config, "_global_config", None))
+    found = {}
+    for name, option in dict(getattr(config, "_registered_options", None) or {}).items():
+        value = config._get_option(name) if hasattr(config, "_get_option") else config.get_option(name)
+        if value != option.defval:
+            found[name] = _plain(value)
+    return found
 
 
 def largest_image() -> Any:

@@ -26,8 +26,8 @@ FIRST_ELEMENTS = 8
 CALLS_MAX = 100_000
 #: Code objects that are known to be installed.
 INSTALLED_MAX = 1 << 16
-#: How a variable stands among the names of what an element was made of.
-VARIABLE = "variable:"
+#: How a variable and a file of code stand among the names of what an element was made of.
+VARIABLE, CODE = "variable:", "code:"
 
 _HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: `os.environ[name]`, through which `get`, `getenv` and `in` go too.
@@ -116,18 +116,28 @@ class Scope:
         world.leave_out(file)
 
     def depends(self, name: str) -> None:
-        if is_variable(name):
+        if name.startswith(VARIABLE):
             self.variables[name.removeprefix(VARIABLE)] = None
         else:
-            self._imported[name] = None
+            self._imported[name.removeprefix(CODE)] = None
 
     def ran(self, code: types.CodeType, file: str) -> None:
         self._codes.setdefault(id(code), (code, file))
 
     def names(self, reached: Reached) -> list[str]:
-        """The same, and the variables that were read."""
+        """Names of code that ran and of variables that were read, and that a description did not reach."""
         variables = (VARIABLE + name for name in self.variables if name not in reached.variables)
-        return [*self.files(reached), *variables]
+        return [*(CODE + file for file in self.files(reached)), *variables]
+
+    def names_beside_world(self, reached: Reached) -> list[str]:
+        """The same without variables that are a part of the world: for what has a list for each element, where
+        each name costs an entry more. Where such a variable is another one, elements are compared."""
+
+        def counts(name: str) -> bool:
+            variable = name.removeprefix(VARIABLE)
+            return variable == name or not world.counts_variable(os.fsencode(variable))
+
+        return list(filter(counts, self.names(reached)))
 
     def kept(self, stats: Mapping[str, Any], reached: Reached) -> dict[str, Any]:
         """Files that were opened by code which a description did not reach, as they were then: what is made
@@ -154,15 +164,18 @@ class Scope:
         return self._files
 
 
-def variable(name: str) -> str:
-    """What a variable of the environment shows."""
+def shown(name: str) -> str:
+    """What a variable, or a file of code, holds."""
+    if name.startswith(CODE):
+        with clients.own():
+            return world.source(name.removeprefix(CODE))
     value = os.environ.get(name.removeprefix(VARIABLE))
     return "absent" if value is None else f"={value}"
 
 
-def is_variable(name: Any) -> bool:
-    """Whether a name among those of what an element was made of is that of a variable."""
-    return type(name) is str and name.startswith(VARIABLE)
+def is_name(name: Any) -> bool:
+    """Whether a name among those of what an element was made of is that of code or of a variable."""
+    return type(name) is str and name.startswith((VARIABLE, CODE))
 
 
 #: Scopes by thread: of the element that it makes. None where what it does is of no element.
@@ -227,7 +240,7 @@ def imported(file: str) -> None:
 def passed_on(name: str) -> bool:
     """Takes what a value that is taken from the cache was made of beside its inputs for what this thread's
     element is made of, if that is a variable or a file of code."""
-    if not is_variable(name) and not name.endswith(".py"):
+    if not is_name(name):
         return False
     for scope in _scopes():
         scope.depends(name)

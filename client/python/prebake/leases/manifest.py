@@ -13,12 +13,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from prebake import clients, graph, values
+from prebake import graph, values
 from prebake.code import Identity
 from prebake.encoder import digest
 from prebake.fill import Fill, nobody, nothing_ahead
-from prebake.identity import world
-from prebake.identity.executed import VARIABLE, Reached, Scope, is_variable, variable
+from prebake.identity.executed import CODE, VARIABLE, Reached, Scope, shown
 
 #: Lists under one description. Each is longer than the one before.
 LISTS_MAX = 16
@@ -27,7 +26,7 @@ CONTEXT = "prebake 2026 manifest v1"
 
 
 class Manifest:
-    """Of one pipeline, as far as it is known; `names` are paths of files and names of variables."""
+    """Of one pipeline, as far as it is known; `names` are as `Scope.names` tells them."""
 
     def __init__(self, known: Sequence[Identity]) -> None:
         #: What the description is made of.
@@ -40,9 +39,9 @@ class Manifest:
     def held(self) -> list[tuple[str, str, str]]:
         """Kind, name and what it holds now, of each name."""
         return [
-            ("environment", f"[env] {name.removeprefix(VARIABLE)}", variable(name))
-            if is_variable(name)
-            else ("code", f"{_stored(name)}, which ran", _source(name))
+            ("environment", f"[env] {name.removeprefix(VARIABLE)}", shown(name))
+            if name.startswith(VARIABLE)
+            else ("code", f"{_stored(name).removeprefix(CODE)}, which ran", shown(name))
             for name in self.names
         ]
 
@@ -87,16 +86,14 @@ class Manifest:
         return collection.call("manifest", digest(CONTEXT, self._known + held), [])
 
 
-def _source(name: str) -> str:
-    with clients.own():
-        return world.source(name)
-
-
 def _stored(name: str) -> str:
     """A name as it is kept: what is below the working folder by its path from there."""
-    here = os.path.join(os.getcwd(), "")
-    return name if is_variable(name) else name.removeprefix(here)
+    return CODE + name.removeprefix(CODE).removeprefix(_here()) if name.startswith(CODE) else name
 
 
 def _named(stored: str) -> str:
-    return stored if is_variable(stored) else os.path.join(os.getcwd(), stored)
+    return CODE + os.path.join(_here(), stored.removeprefix(CODE)) if stored.startswith(CODE) else stored
+
+
+def _here() -> str:
+    return os.path.join(os.getcwd(), "")
