@@ -130,9 +130,6 @@ class DatasetSource:
         ):
             # Perhaps for want of its transform.
             raise Inseparable(found.reason)
-        if found.code is not None and not found.deterministic_until:
-            # Nothing is shared, which was said with its reason.
-            return -1
         fix = "name the files of an item with wrap(..., inputs=fn)"
         if found.listed:
             raise Refused(Code.UNDECLARED, f"loading an item lists the folder {found.listed[0]}; {fix}")

@@ -453,9 +453,19 @@ class Pipeline:
         said = self.split is not None
         vouched = [first + i for i, step in enumerate(shared) if said or marks.is_pure(step)]
         found, items = verdict(all_known, load, steps, vouched, self.source.count)
-        if found.code is not None:
-            not_cached(Refused(found.code, found.reason))
-        cut = self.source.accept(found, items)
+        fault = None if found.code is None else Refused(found.code, found.reason)
+        try:
+            cut = self.source.accept(found, items)
+        except Refused as refused:
+            if fault is not None and fault.reason not in refused.reason:
+                not_cached(fault)
+            raise
+        except Again:
+            if fault is not None:
+                not_cached(fault)
+            raise
+        if fault is not None:
+            not_cached(fault)
         if cut >= 0:
             Manifest([*known.loading, *known.steps[:cut]]).add(found.ran)
         return cut

@@ -130,8 +130,8 @@ class Scope:
         return [*(CODE + file for file in self.files(reached)), *variables]
 
     def names_beside_world(self, reached: Reached) -> list[str]:
-        """The same without variables that are a part of the world: for what has a list for each element, where
-        each name costs an entry more. Where such a variable is another one, elements are compared."""
+        """The same without variables that are a part of the world: for what has a list for each element, in
+        which names cost an entry more. Where such a variable is another one, elements are compared."""
 
         def counts(name: str) -> bool:
             variable = name.removeprefix(VARIABLE)
