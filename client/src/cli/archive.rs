@@ -1,6 +1,7 @@
 //! What a command left behind, as one element: a list of parts (JSON, the element's layout) and their
 //! bytes side by side.
 
+use prebake_client::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
@@ -52,8 +53,7 @@ pub struct Archive {
 
 /// Seconds since 1970.
 pub fn now_seconds() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+    u64::try_from(SystemClock::default().wall_ns()).unwrap_or(0) / 1_000_000_000
 }
 
 /// Everything below the outputs that is no folder, to tell what a command made anew.
