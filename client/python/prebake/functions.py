@@ -12,7 +12,6 @@ import importlib.util
 import re
 import struct
 import sys
-import threading
 import types
 import typing
 from collections.abc import Callable
@@ -371,14 +370,6 @@ def _module(encoder: Encoder, module: types.ModuleType) -> None:
     encoder.named(owner, module.__name__, "")
 
 
-def _lock(encoder: Encoder, lock: Any) -> None:
-    """A lock that nobody holds is as good as a new one."""
-    if not repr(lock).startswith("<unlocked "):
-        raise encoder.refuse(Code.CARRIES_STATE, "is a lock that is held")
-    encoder.number(lock)
-    encoder.emit("lock", type(lock).__name__.encode())
-
-
 def _proxy(encoder: Encoder, value: Any) -> None:
     encoder.emit("mapping proxy")
     encoder.value(dict(value))
@@ -399,8 +390,6 @@ CODE_HANDLERS: dict[type, Handler] = {
     types.MemberDescriptorType: _descriptor,
     types.MethodWrapperType: _parts("method wrapper", "__name__", "__self__"),
     types.MappingProxyType: _proxy,
-    type(threading.Lock()): _lock,
-    type(threading.RLock()): _lock,
     functools.partial: _partial,
     functools.partialmethod: _partial,
     types.UnionType: _parts("union", "__args__"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
-import pytest
 from conftest import Run
 
 import prebake
@@ -69,15 +67,6 @@ def test_what_installed_code_keeps_to_know_an_object_again(script: Run, tmp_path
     assert len(set(found[0])) == 5
     # What the user's own code keeps it may do anything with.
     assert found[0][4] != found[1][4]
-
-
-def test_a_lock_that_nobody_holds_is_like_another() -> None:
-    for kind in (threading.Lock, threading.RLock):
-        one, other = kind(), kind()
-        assert prebake.fingerprint([one, 1]) == prebake.fingerprint([other, 1])
-        assert prebake.fingerprint([one, one]) != prebake.fingerprint([one, other])
-        with one, pytest.raises(prebake.Refused):
-            prebake.fingerprint(one)
 
 
 def update(value: int) -> int:
