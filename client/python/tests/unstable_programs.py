@@ -216,6 +216,7 @@ class T:
             return x * self.n
 it = T()
 """,
+    "R31",
 )
 _of(
     "lock_global",
@@ -227,6 +228,7 @@ def it(x):
     with LOCK:
         return x
 """,
+    "R31",
 )
 _of(
     "weakref",
