@@ -177,7 +177,7 @@ impl Cache {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.
                     open.writer()
                         .run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes))?;
-                    open.append(&row, &self.ram, &mut copy)
+                    self.with_room(|| open.append(&row, &self.ram, &mut copy))
                 }
                 appended => appended,
             };

@@ -50,6 +50,7 @@ mod reason;
 pub mod recovery;
 pub mod refusals;
 mod request;
+mod room;
 pub mod segment;
 pub mod server;
 pub mod session;

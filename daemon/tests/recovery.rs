@@ -8,9 +8,11 @@ use prebake_daemon::{
     commit::{Committed, Element},
     index::Space,
     lease::Token,
+    memory::BLOCK_BYTES,
     segment::Cost,
     server::Server,
     session::{Peer, Session},
+    tier::ram::RamTier,
 };
 use prebake_fingerprint::{Digest, Graph};
 use prebake_proto::v1;
@@ -267,6 +269,43 @@ async fn a_commit_under_a_lost_lease_is_refused() {
     let staging = second.stage(1 << 20, &cache.ram).unwrap();
     let good = cache.commit(&second, &collection, &*staging, vec![element(&item(1), takeover)]);
     assert!(matches!(good[0], Committed::At(_)));
+}
+
+#[tokio::test]
+async fn collections_that_pause_give_their_memory_to_who_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Config {
+        dir: dir.path().into(),
+        ram_bytes: RamTier::BYTES_MIN,
+        ssd_bytes: 1 << 30,
+        // They pause for longer than the test takes.
+        segment_idle_ms: 600_000,
+        ..Config::default()
+    })
+    .unwrap();
+    let cache = server.cache();
+    let session = cache.sessions.open(ME, "t".into()).unwrap();
+    let staging = session.stage(1 << 20, &cache.ram).unwrap();
+    // Each opens a segment, and so holds a block: more than the budget has.
+    for n in 0..2 * RamTier::BYTES_MIN / BLOCK_BYTES {
+        let mut graph = v1::Graph::from(&graph());
+        graph.operators[1].name = format!("decode{n}");
+        let graph = Graph::try_from(graph).unwrap();
+        let collection = cache.plan(&session, &graph).unwrap().unwrap();
+        let request = Request {
+            session: session.id,
+            wanted: &[item(n)],
+            ahead: &[],
+            leases_max: 1,
+            lease: Duration::from_secs(60),
+            items: 0,
+        };
+        let Answer::Granted(token) = collection.acquire(&request, &*cache.clock).answers[0] else {
+            panic!("no lease")
+        };
+        let committed = cache.commit(&session, &collection, &*staging, vec![element(&item(n), token)]);
+        assert!(matches!(committed[0], Committed::At(_)), "collection {n}");
+    }
 }
 
 #[tokio::test]

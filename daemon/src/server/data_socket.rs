@@ -201,7 +201,7 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
                 .bytes
                 .clamp(1, ELEMENT_BYTES_MAX + BLOCK_BYTES)
                 .next_multiple_of(4096);
-            let staging = session.stage(bytes, &cache.ram)?;
+            let staging = cache.with_room(|| session.stage(bytes, &cache.ram))?;
             let say = Say::Staged(v1::Staged {
                 bytes: staging.bytes(),
             });
