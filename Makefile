@@ -227,13 +227,26 @@ $(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements: $(TEST_CACHE)/adopti
 	    $$(echo $(@D)/lib/python3*/site-packages)/torch.pth)
 	touch $@
 
-adoption: python $(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements $(TF_VENV)/.requirements
+.PHONY: adoption-environments mutations
+adoption-environments: python $(ADOPTION_VENV)/.requirements $(AUDIO_VENV)/.requirements $(TF_VENV)/.requirements
 	for venv in $(ADOPTION_VENV) $(AUDIO_VENV) $(TF_VENV); do $$venv/bin/python -m pip install --quiet \
 	    --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl; done
+
+adoption: adoption-environments
 	timeout --foreground --kill-after=10 $(ADOPTION_SECONDS_MAX) $(AROUND_ray) $(ADOPTION_VENV)/bin/python \
 	    $(ADOPTION)/adoption.py $(if $(DATA),--data '$(DATA)') $(if $(AUDIO),--audio '$(AUDIO)') \
 	    $(if $(TEXT),--text '$(TEXT)') --python tf=$(TF_VENV)/bin/python --python audio=$(AUDIO_VENV)/bin/python \
 	    --out target/adoption
+
+# One-line edits of each stack's script. The whole is 40 of each, some hours.
+EDITS ?= 40
+SEED ?=
+MUTATIONS_SECONDS_MAX ?= 14400
+mutations: adoption-environments
+	timeout --foreground --kill-after=10 $$(($(MUTATIONS_SECONDS_MAX) + 600)) $(AROUND_ray) \
+	    $(ADOPTION_VENV)/bin/python $(ADOPTION)/mutate.py --edits $(EDITS) $(if $(SEED),--seed $(SEED)) \
+	    --seconds $(MUTATIONS_SECONDS_MAX) $(STACKS:%=--only %) --python tf=$(TF_VENV)/bin/python \
+	    --python audio=$(AUDIO_VENV)/bin/python --out target/mutations.json
 
 test-ops: python
 	PROMETHEUS="$$(ops/tests/prometheus.sh $(TEST_CACHE))" \

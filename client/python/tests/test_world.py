@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -17,6 +18,8 @@ from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 from prebake.identity import world
 from prebake.leases.proof import CANARIES, CANARIES_MAX
+from prebake.leases.stream_proof import CANARIES as STREAM_CANARIES
+from prebake.leases.stream_proof import Head
 
 Run = Callable[..., tuple[Any, int, str]]
 
@@ -152,6 +155,50 @@ def test_a_pipelines_items_are_compared_before_any_is_served(run: Run, tmp_path:
     expected = run(STEPS, on=False)[0]
     assert expected != first[0] and run(STEPS)[0] == expected
     assert run(STEPS)[:2] == (expected, 0)
+
+
+STREAM = """
+import json, sys
+import prebake
+
+class Numbers:
+    def __iter__(self):
+        for i in range(COUNT):
+            sys.stderr.write("called\\n")
+            yield [i, 2 * i]
+
+print(json.dumps(list(prebake.wrap(Numbers()))))
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, STREAM_CANARIES, STREAM_CANARIES + 3])
+def test_a_stream_of_few_elements_is_shared_by_worlds(run: Run, count: int) -> None:
+    script = STREAM.replace("COUNT", str(count))
+    first = run(script)
+    assert run(script)[:2] == (first[0], 0)
+    got, calls, said = run(script, "other")
+    assert got == first[0] and calls <= STREAM_CANARIES + 1 and said == ""
+    assert run(script, "other")[:2] == (first[0], 0)
+
+
+def test_heads_are_alike_as_far_as_both_are_known() -> None:
+    # Every pair of streams of up to three elements out of two, of which any beginning is known.
+    streams = [list(each) for n in range(4) for each in itertools.product([1, 2], repeat=n)]
+    heads = [
+        (stream, Head(stream[:n], n == len(stream) and ended))
+        for stream in streams
+        for n in range(len(stream) + 1)
+        for ended in (False, True)
+    ]
+    for (one, a), (two, b) in itertools.product(heads, heads):
+        if one == two:
+            known = a.elements and b.elements or a.ended and b.ended
+            # The same stream: unless nothing is known of it.
+            assert a.begins_like(b) == bool(known), (a, b)
+        elif a.begins_like(b):
+            common = min(len(a.elements), len(b.elements))
+            assert one[:common] == two[:common] and (common or one == two), (a, b)
+            assert not (a.ended and b.ended), (a, b)
 
 
 def test_worlds_are_kept_across_restarts(run: Run, daemon: PrivateDaemon) -> None:

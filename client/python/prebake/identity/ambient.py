@@ -132,7 +132,10 @@ def pandas_options() -> Any:
     config = sys.modules.get("pandas._config.config")
     found = {}
     for name, option in dict(getattr(config, "_registered_options", None) or {}).items():
-        value = config._get_option(name) if hasattr(config, "_get_option") else config.get_option(name)
+        # Not by its function, which warns of those that are deprecated.
+        value = getattr(config, "_global_config", None)
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
         if value != option.defval:
             found[name] = _plain(value)
     return found

@@ -29,14 +29,21 @@ class Head(NamedTuple):
     elements: list[Any]
     ended: bool
 
-    def cut(self, count: int) -> Head:
-        """So many of them at most."""
-        return self if len(self.elements) <= count else Head(self.elements[:count], False)
+    def digest(self, count: int) -> bytes:
+        """Of the first so many. Empty if it cannot be told."""
+        parts = [element_digest(each) for each in self.elements[:count]]
+        return digest(CONTEXT, b"".join(parts)) if all(parts) else b""
 
-    def digest(self) -> bytes:
-        """Empty if it cannot be told."""
-        parts = [element_digest(each) for each in self.elements]
-        return digest(CONTEXT, b"".join(parts) + bytes([self.ended])) if all(parts) else b""
+    def begins_like(self, other: Head) -> bool:
+        """Whether both are the same as far as both are known, and neither ended before the other."""
+        for one, two in ((self, other), (other, self)):
+            if one.ended and len(two.elements) > len(one.elements):
+                return False
+        common = min(len(self.elements), len(other.elements))
+        if common == 0:
+            return self.ended and other.ended
+        mine = self.digest(common)
+        return mine != b"" and mine == other.digest(common)
 
 
 class StreamProof:
@@ -82,24 +89,23 @@ class StreamProof:
             why = f"nothing could be compared with what was made in another world: {differs}"
             return _split(collection, here, here.digest, why)
         before = tripwire.state()
-        made = self._made(CANARIES)
+        # Of a stream that ended after as many, one more would tell that it goes on here.
+        made = self._made(CANARIES + (stored.ended and len(stored.elements) == CANARIES))
         drawn = tripwire.moved(before)
         if drawn is not None:
             raise Tripped(drawn, before, self)
-        now = made.digest()
-        if now and now == _as_far(stored, made).digest():
+        if made.begins_like(stored):
             collection.stand(here.digest, agrees=True)
             return None
+        now = made.digest(CANARIES)
         warn_once(
             f"variant {now.hex()}",
             f"something outside the identity changes the result: {differs}. This run shares with those that "
             "are like it in this.",
         )
-        return _split(collection, here, digest(CONTEXT, b"head" + (now or here.digest)), differs)
-
-
-def _as_far(stored: Head, made: Head) -> Head:
-    return stored if made.ended else stored.cut(len(made.elements))
+        return _split(
+            collection, here, digest(CONTEXT, b"head" + (now or here.digest) + bytes([made.ended])), differs
+        )
 
 
 def _split(collection: Any, here: world.World, key: bytes, why: str) -> Split:
