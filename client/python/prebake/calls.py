@@ -26,7 +26,6 @@ CALLS: dict[str, Code | str] = {
     # Random numbers: generators of the process, and those that nobody seeds.
     "random": Code.RANDOM,
     "random.Random": SEEDED,
-    "_random.Random": SEEDED,
     "secrets": Code.CLOCK,
     "numpy.random": Code.RANDOM,
     "numpy.random.default_rng": SEEDED,
@@ -62,8 +61,6 @@ CALLS: dict[str, Code | str] = {
         ],
         Code.RANDOM,
     ),
-    "torch.Generator": STEADY,
-    "torch.random.fork_rng": Code.RANDOM,
     "tensorflow.random": Code.RANDOM,
     **{
         f"tensorflow.random.{name}": STEADY
@@ -133,9 +130,6 @@ CALLS: dict[str, Code | str] = {
         ),
         Code.NETWORK,
     ),
-    "urllib.parse": STEADY,
-    "urllib.error": STEADY,
-    "http.HTTPStatus": STEADY,
     # Files that nothing tells of, and other programs.
     **dict.fromkeys(["os.listdir", "os.scandir", "glob.glob", "glob.iglob", "glob.glob1"], LISTING),
     **dict.fromkeys(["os.walk", "os.fwalk"], Code.UNDECLARED),
@@ -221,7 +215,7 @@ READING = re.compile(r"(read|load|open|parse|imread|memmap|from_?file|loadtxt|ge
 #: Keywords that name a file.
 FILE_KEYWORDS = words("file filename fname path fp io source filepath filepath_or_buffer")
 #: Functions that tell whether there is a file, or how large it is.
-LOOKERS = words("os.path.exists os.path.lexists os.path.isfile os.path.isdir os.path.getsize os.stat os.open")
+LOOKERS = words("os.path.exists os.path.lexists os.path.isfile os.path.isdir os.path.getsize os.stat")
 #: All whose first argument names a file.
 NAMING = READERS | LOOKERS
 #: Methods of paths that read the file, or look at it.
@@ -231,7 +225,7 @@ LOCAL_TIME = words("fromtimestamp timestamp astimezone localtime mktime ctime")
 #: Functions that make a path of parts.
 JOINING = frozenset({"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"})
 #: Keys by which no unequal things tie.
-INJECTIVE = frozenset({"builtins.str", "builtins.repr", "builtins.ord", "builtins.id"})
+INJECTIVE = frozenset({"builtins.str", "builtins.repr", "builtins.ord"})
 #: Methods of sets that make sets.
 SET_METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 #: Functions that hand on the order of what they are given, for others to sort.

@@ -97,3 +97,9 @@ def test_a_model_is_known_by_its_weights() -> None:
     with torch.no_grad():
         layer.weight[0, 0] += 1
     assert prebake.fingerprint(layer) != before
+
+
+@pytest.mark.parametrize("package", sorted(classes.CLASSES))
+def test_no_class_is_listed_that_all_of_its_package_says(package: str) -> None:
+    listed = dict(classes.CLASSES[package])
+    assert listed.pop("*", None) not in listed.values()
