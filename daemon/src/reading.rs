@@ -20,7 +20,7 @@ impl Cache {
     /// `gone` if the segment was evicted or is another's; `ram-full`.
     pub fn block(&self, domain: &Domain, id: BlockId) -> Result<(Arc<Block>, From)> {
         let segment = self.segment(domain, id.segment)?;
-        let block = segment.block(id.index, &self.ram);
+        let block = self.with_room(|| segment.block(id.index, &self.ram));
         let read = block.as_ref().map(|(_, from)| match from {
             From::Ssd => BLOCK_BYTES,
             From::Ram => 0,

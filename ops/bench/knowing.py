@@ -32,6 +32,7 @@ def rows(jobs: int, files: int, kept: Path | None, torch: str | None) -> list[Ro
     found = [
         Row("rng_tripwire_us", "CPU microseconds per item, generators' states taken and compared", "lower"),
         Row("recorder_us", "CPU microseconds per item, a record opened and closed", "lower"),
+        Row("code_us", "CPU microseconds per item, the same and code that starts is seen", "lower"),
         Row(
             "audit_event_ns", "CPU nanoseconds, an audit event of the process while nothing records", "lower"
         ),

@@ -21,6 +21,7 @@ import numpy as np
 import prebake
 from prebake import _native, graph, snapshot, tripwire
 from prebake.code import identify
+from prebake.identity.executed import Scope
 from prebake.reads import Recorder
 
 #: Calls in one measurement.
@@ -63,13 +64,21 @@ def watch() -> dict[str, Any]:
         with Recorder():
             pass
 
+    scope = Scope()
+
+    def record_code() -> None:
+        with Recorder(scope=scope):
+            pass
+
     record()
+    record_code()
     held = [[] for _ in range(OBJECTS - 1)]
     taken = snapshot.Snapshot(held)
     nothing: list[Any] = []
     return {
         "rng_tripwire_us": [each(lambda: tripwire.moved(tripwire.state())) / 1e3],
         "recorder_us": [each(record) / 1e3],
+        "code_us": [each(record_code) / 1e3],
         "audit_event_ns": [each(lambda: gc.get_referents(nothing))],
         "snapshot_us": [each(lambda: taken.holds(held)) / 1e3],
         "hit_us": [_hit()],
