@@ -195,6 +195,7 @@ fn collection(collection: &Collection, segments: &[&Arc<Segment>]) -> v1::Collec
         worlds_proven: worlds.proven,
         worlds_variant: worlds.variant,
         variant: worlds.last_variant,
+        worlds_unproven: worlds.unproven,
     }
 }
 

@@ -24,7 +24,7 @@ use prebake_proto::{
     v1::{self, world_request::Found, world_response::Standing},
 };
 use prost::Message;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Worlds kept of one collection, the newest: each edit of a script is one, and each takes some 40 bytes. A world that was
 /// forgotten is compared again.
@@ -48,6 +48,8 @@ struct State {
     description: Vec<u8>,
     /// The others, oldest first.
     others: VecDeque<(Digest, Option<Variant>)>,
+    /// Those that were told that they are unproven, and have not said what they found. Not kept.
+    asked: BTreeSet<Digest>,
 }
 
 /// In which worlds a collection's entries may be served.
@@ -61,7 +63,9 @@ pub struct Summary {
     pub proven: u64,
     /// Worlds in which they were found to be others.
     pub variant: u64,
-    /// What differed in the last of these, in words.
+    /// Worlds in which they were asked for and not compared so far.
+    pub unproven: u64,
+    /// What differed in the last variant, in words.
     pub last_variant: String,
 }
 
@@ -75,6 +79,7 @@ impl Worlds {
         Summary {
             proven: all - variant,
             variant,
+            unproven: state.asked.len() as u64,
             last_variant: variants
                 .next_back()
                 .map_or_else(String::new, |(_, why)| why.clone()),
@@ -100,16 +105,22 @@ impl State {
                 key: key.0.to_vec().into(),
                 why: why.clone(),
             }),
-            None => Standing::Unproven(v1::Unproven {
-                description: self.description.clone().into(),
-                ..v1::Unproven::default()
-            }),
+            None => {
+                if self.asked.len() < WORLDS_MAX {
+                    self.asked.insert(world);
+                }
+                Standing::Unproven(v1::Unproven {
+                    description: self.description.clone().into(),
+                    ..v1::Unproven::default()
+                })
+            }
         };
         (standing, false)
     }
 
     /// Takes note of what was found in a world; whether that is new. What was found first stays.
     fn learn(&mut self, world: Digest, variant: Option<Variant>) -> bool {
+        self.asked.remove(&world);
         if self.first == Some(world) || self.others.iter().any(|(known, _)| *known == world) {
             return false;
         }
@@ -257,9 +268,15 @@ mod tests {
         assert!(matches!(standing, Standing::Variant(v) if v.key == world(9).0[..] && v.why == "main.py"));
         assert_eq!(again.description, b"made of");
         let summary = Worlds(Mutex::new(again)).summary();
+        // That of world 3 was asked above, and nothing was compared since.
         assert_eq!(
-            (summary.proven, summary.variant, &*summary.last_variant),
-            (1, 1, "main.py")
+            (
+                summary.proven,
+                summary.variant,
+                summary.unproven,
+                &*summary.last_variant
+            ),
+            (1, 1, 1, "main.py")
         );
     }
 

@@ -119,10 +119,11 @@ fn more(c: &CollectionStatus) -> String {
             human_seconds(c.verify_cpu_seconds)
         );
     }
-    if c.worlds_proven + c.worlds_variant > 1 {
+    if c.worlds_proven + c.worlds_variant + c.worlds_unproven > 1 {
         out += &format!(
-            "  proven in {} worlds (what surrounds a job's code), another result in {}{}\n",
+            "  proven in {} worlds (what surrounds a job's code), unproven in {}, variant in {}{}\n",
             c.worlds_proven,
+            c.worlds_unproven,
             c.worlds_variant,
             if c.variant.is_empty() {
                 String::new()
