@@ -27,11 +27,12 @@ fn ignores_paths(graph: &Graph) -> bool {
 /// Where a job's world stands in a collection: see [`Collection::stand`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Elements may be served and stored. With `first`, because there were none: others are compared with this world, which
-    /// is to be described.
+    /// Elements may be served and stored.
     Proven {
-        /// Whether a description is wanted.
+        /// Whether others are compared with this world.
         first: bool,
+        /// Whether a description is wanted.
+        undescribed: bool,
     },
     /// Neither, before some were computed again and compared.
     Unproven {
@@ -163,7 +164,8 @@ impl Collection {
     }
 
     /// Where a world (a digest of what surrounds the job's code) stands, after what was `found` in it. A job that `begins`
-    /// is about to add elements: where there are none, its world is the first one. A `description` is kept of that.
+    /// is about to add elements: where there are none, its world is the first one. A `description` is kept of that. It may be
+    /// a `part` of a world, of which people are not told.
     ///
     /// # Errors
     /// `daemon-lost`, `invalid` for a description that is too long, `forked`.
@@ -173,6 +175,7 @@ impl Collection {
         found: Option<Compared>,
         description: &[u8],
         begins: bool,
+        part: bool,
     ) -> Result<Standing> {
         let found = found.map(|found| match found {
             Compared::Same => Found::Agrees(true),
@@ -187,9 +190,13 @@ impl Collection {
             found,
             description: description.to_vec().into(),
             begins,
+            part,
         })?;
         Ok(match standing {
-            Answer::Proven(proven) => Standing::Proven { first: proven.first },
+            Answer::Proven(proven) => Standing::Proven {
+                first: proven.first,
+                undescribed: proven.undescribed,
+            },
             Answer::Unproven(unproven) => Standing::Unproven {
                 description: unproven.description.to_vec(),
                 others: unproven.others,

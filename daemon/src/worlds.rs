@@ -39,6 +39,14 @@ const WHY_BYTES_MAX: usize = 1024;
 /// A variant's key and why there is one.
 type Variant = (Digest, String);
 
+/// What was found in a world, or in a part of one.
+struct Known {
+    world: Digest,
+    variant: Option<Variant>,
+    /// An item, a kind of element or a function's trial: people are not told of it.
+    part: bool,
+}
+
 #[derive(Default)]
 struct State {
     /// Whether the index was asked.
@@ -47,7 +55,7 @@ struct State {
     first: Option<Digest>,
     description: Vec<u8>,
     /// The others, oldest first.
-    others: VecDeque<(Digest, Option<Variant>)>,
+    others: VecDeque<Known>,
     /// Those that were told that they are unproven, and have not said what they found. Not kept.
     asked: BTreeSet<Digest>,
 }
@@ -73,9 +81,10 @@ impl Worlds {
     /// What is known so far.
     pub fn summary(&self) -> Summary {
         let state = self.0.lock();
-        let mut variants = state.others.iter().filter_map(|(_, variant)| variant.as_ref());
+        let worlds = || state.others.iter().filter(|known| !known.part);
+        let mut variants = worlds().filter_map(|known| known.variant.as_ref());
         let variant = variants.clone().count() as u64;
-        let all = state.others.len() as u64 + u64::from(state.first.is_some());
+        let all = worlds().count() as u64 + u64::from(state.first.is_some());
         Summary {
             proven: all - variant,
             variant,
@@ -88,25 +97,32 @@ impl Worlds {
 }
 
 impl State {
-    /// Where a world stands. `begins` says that there is nothing that could be another world's, and that its job is
-    /// about to add the first entry.
-    fn stand(&mut self, world: Digest, begins: bool) -> (Standing, bool) {
-        if self.first.is_none() && begins && self.others.is_empty() {
+    /// Where a world stands, and whether it became the first. `begins` says that there is nothing that could be another
+    /// world's, and that its job is about to add the first entry.
+    fn stand(&mut self, world: Digest, begins: bool, part: bool) -> (Standing, bool) {
+        let begins = self.first.is_none() && begins && self.others.is_empty();
+        if begins {
             self.first = Some(world);
-            return (Standing::Proven(v1::Proven { first: true }), true);
         }
-        let proven = Standing::Proven(v1::Proven { first: false });
-        if self.first == Some(world) {
-            return (proven, false);
+        let first = self.first == Some(world);
+        let proven = Standing::Proven(v1::Proven {
+            first,
+            undescribed: first && self.description.is_empty(),
+        });
+        if first {
+            return (proven, begins);
         }
-        let standing = match self.others.iter().find(|(known, _)| *known == world) {
-            Some((_, None)) => proven,
-            Some((_, Some((key, why)))) => Standing::Variant(v1::Variant {
+        let standing = match self.others.iter().find(|known| known.world == world) {
+            Some(Known { variant: None, .. }) => proven,
+            Some(Known {
+                variant: Some((key, why)),
+                ..
+            }) => Standing::Variant(v1::Variant {
                 key: key.0.to_vec().into(),
                 why: why.clone(),
             }),
             None => {
-                if self.asked.len() < WORLDS_MAX {
+                if !part && self.asked.len() < WORLDS_MAX {
                     self.asked.insert(world);
                 }
                 Standing::Unproven(v1::Unproven {
@@ -119,30 +135,34 @@ impl State {
     }
 
     /// Takes note of what was found in a world; whether that is new. What was found first stays.
-    fn learn(&mut self, world: Digest, variant: Option<Variant>) -> bool {
+    fn learn(&mut self, world: Digest, variant: Option<Variant>, part: bool) -> bool {
         self.asked.remove(&world);
-        if self.first == Some(world) || self.others.iter().any(|(known, _)| *known == world) {
+        if self.first == Some(world) || self.others.iter().any(|known| known.world == world) {
             return false;
         }
         if self.others.len() >= WORLDS_MAX {
             self.others.pop_front();
         }
-        self.others.push_back((world, variant));
+        self.others.push_back(Known { world, variant, part });
         true
     }
 
     fn record(&self) -> v1::Worlds {
-        let world = |(digest, variant): &(Digest, Option<Variant>)| v1::World {
-            digest: digest.0.to_vec().into(),
-            variant: variant.as_ref().map(|(key, why)| v1::Variant {
+        let world = |known: &Known| v1::World {
+            digest: known.world.0.to_vec().into(),
+            variant: known.variant.as_ref().map(|(key, why)| v1::Variant {
                 key: key.0.to_vec().into(),
                 why: why.clone(),
             }),
+            part: known.part,
         };
-        let first = self.first.map(|first| (first, None));
+        let first = |first: Digest| v1::World {
+            digest: first.0.to_vec().into(),
+            ..v1::World::default()
+        };
         v1::Worlds {
             // Without a first one an empty digest stands in its place.
-            worlds: std::iter::once(first.as_ref().map_or_else(v1::World::default, world))
+            worlds: std::iter::once(self.first.map(first).unwrap_or_default())
                 .chain(self.others.iter().map(world))
                 .collect(),
             description: self.description.clone().into(),
@@ -152,15 +172,18 @@ impl State {
     fn recall(&mut self, record: v1::Worlds) {
         let variant = |variant: v1::Variant| Some((Digest::try_from(&variant.key[..]).ok()?, variant.why));
         let world = |world: v1::World| {
-            let digest = Digest::try_from(&world.digest[..]).ok()?;
-            match world.variant {
-                None => Some((digest, None)),
-                // A key that cannot be read leaves the world unproven.
-                Some(given) => Some((digest, Some(variant(given)?))),
-            }
+            Some(Known {
+                world: Digest::try_from(&world.digest[..]).ok()?,
+                variant: match world.variant {
+                    None => None,
+                    // A key that cannot be read leaves the world unproven.
+                    Some(given) => Some(variant(given)?),
+                },
+                part: world.part,
+            })
         };
         let mut worlds = record.worlds.into_iter();
-        self.first = worlds.next().and_then(world).map(|(digest, _)| digest);
+        self.first = worlds.next().and_then(world).map(|known| known.world);
         self.others = worlds.filter_map(world).take(WORLDS_MAX).collect();
         self.description = record.description.to_vec();
     }
@@ -191,8 +214,8 @@ pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<
             state.recall(record);
         }
     }
-    let mut changed = found.is_some_and(|found| state.learn(world, found));
-    let (mut standing, new) = state.stand(world, ask.begins && collection.is_empty());
+    let mut changed = found.is_some_and(|found| state.learn(world, found, ask.part));
+    let (mut standing, new) = state.stand(world, ask.begins && collection.is_empty(), ask.part);
     changed |= new;
     if state.first == Some(world) && state.description.is_empty() && !ask.description.is_empty() {
         state.description = ask.description.to_vec();
@@ -234,7 +257,7 @@ mod tests {
     }
 
     fn is_proven(state: &mut State, n: u8, begins: bool) -> bool {
-        matches!(state.stand(world(n), begins).0, Standing::Proven(_))
+        matches!(state.stand(world(n), begins, false).0, Standing::Proven(_))
     }
 
     #[test]
@@ -250,7 +273,7 @@ mod tests {
     fn entries_of_an_unknown_world_are_proven_nowhere() {
         let mut state = State::default();
         assert!(!is_proven(&mut state, 1, false));
-        assert!(state.learn(world(1), None));
+        assert!(state.learn(world(1), None, false));
         assert!(is_proven(&mut state, 1, false) && !is_proven(&mut state, 2, true));
     }
 
@@ -258,13 +281,16 @@ mod tests {
     fn what_was_found_first_stays_and_survives_a_restart() {
         let mut state = State::default();
         assert!(is_proven(&mut state, 1, true));
-        assert!(state.learn(world(2), Some((world(9), "main.py".into()))));
-        assert!(!state.learn(world(2), None) && !state.learn(world(1), Some((world(9), String::new()))));
+        assert!(state.learn(world(2), Some((world(9), "main.py".into())), false));
+        assert!(
+            !state.learn(world(2), None, false)
+                && !state.learn(world(1), Some((world(9), String::new())), false)
+        );
         state.description = b"made of".to_vec();
         let mut again = State::default();
         again.recall(v1::Worlds::decode(&state.record().encode_to_vec()[..]).unwrap());
         assert!(is_proven(&mut again, 1, false) && !is_proven(&mut again, 3, true));
-        let standing = again.stand(world(2), false).0;
+        let standing = again.stand(world(2), false, false).0;
         assert!(matches!(standing, Standing::Variant(v) if v.key == world(9).0[..] && v.why == "main.py"));
         assert_eq!(again.description, b"made of");
         let summary = Worlds(Mutex::new(again)).summary();
@@ -284,7 +310,7 @@ mod tests {
     fn a_damaged_record_proves_nothing() {
         let mut state = State::default();
         assert!(is_proven(&mut state, 1, true));
-        assert!(state.learn(world(2), Some((world(9), String::new()))));
+        assert!(state.learn(world(2), Some((world(9), String::new())), false));
         let mut record = state.record();
         record.worlds[0].digest = vec![1; 7].into();
         record.worlds[1].variant.as_mut().unwrap().key = vec![].into();
@@ -300,7 +326,7 @@ mod tests {
         for n in 0..=WORLDS_MAX {
             let mut digest = [7; 32];
             digest[..8].copy_from_slice(&(n as u64).to_le_bytes());
-            assert!(state.learn(Digest(digest), None));
+            assert!(state.learn(Digest(digest), None, false));
         }
         assert_eq!(state.others.len(), WORLDS_MAX);
         assert!(is_proven(&mut state, 0, false));

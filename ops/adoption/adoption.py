@@ -39,6 +39,8 @@ from prebake._demo_daemon import PrivateDaemon
 HERE = Path(__file__).parent
 #: The longest (Ray) takes a quarter of this on a busy machine.
 RUN_SECONDS_MAX = 240
+#: How a run that was ended says so.
+NO_END = "no end after"
 #: Of all stacks: a row that finds no time says so, and the table is written all the same.
 SECONDS_MAX = 1700
 #: Runs as it was, and runs as a second job. One of each, where stacks take more than their share of the time.
@@ -188,7 +190,7 @@ class Stack:
             try:
                 status = process.wait(seconds)
             except subprocess.TimeoutExpired:
-                status = f"no end after {seconds:.0f} s"
+                status = f"{NO_END} {seconds:.0f} s"
             finally:
                 # What it started too.
                 with contextlib.suppress(ProcessLookupError):

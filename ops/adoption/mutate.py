@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import made
-from adoption import HERE, SETTLE_SECONDS, Run, Stack
+from adoption import HERE, NO_END, SETTLE_SECONDS, Run, Stack
 from edits import Edit, edits
 
 from prebake._demo_daemon import PrivateDaemon
@@ -46,6 +46,8 @@ class Tally:
     changing: int = 0
     failing: int = 0
     neutral: int = 0
+    #: Ran for too long, or when no time was left.
+    unfinished: int = 0
     #: Entries made by edits that changed nothing, and reused by them.
     neutral_made: int = 0
     neutral_reused: int = 0
@@ -76,7 +78,11 @@ def mutate(name: str, bare: Stack, cached: Stack, count: int, seed: int, until: 
                     threads.submit(_run, stack, f"{i}", with_daemon, until)
                     for stack, with_daemon in ((bare, None), (cached, daemon))
                 ]
-                without, with_cache = (run.result() for run in runs)
+                try:
+                    without, with_cache = (run.result() for run in runs)
+                except TimeoutError:
+                    tally.unfinished += 1
+                    continue
             _note(tally, edit, first, without, with_cache)
     return tally
 
@@ -87,6 +93,9 @@ def _run(stack: Stack, label: str, daemon: PrivateDaemon | None, until: float) -
         return stack.run(label, daemon, until)
     except RuntimeError as error:
         print(f"{stack.name}: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+        # One that hangs is not waited for, and tells nothing.
+        if NO_END in str(error):
+            raise TimeoutError(stack.name) from error
         return None
 
 

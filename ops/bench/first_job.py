@@ -1,8 +1,9 @@
-"""A fresh job's first batch of a warm cache, and its looks at each item: `python first_job.py FOLDER [WORLD]`.
+"""A fresh job's first batch of a warm cache, and its looks at each item: `python first_job.py FOLDER`.
 
-The last line of output is the answer, JSON: milliseconds from after the imports to the batch, what it takes beyond
-computing two items, microseconds for each of the other items of its first pass, of `wrapped[i]`, and of a look at
-all inputs anew. An argument that no job had before makes a world in which nothing is proven.
+The last line of output is the answer, JSON: milliseconds from after the imports to the batch, and what that
+takes beyond computing two items; microseconds for each of the other items of its first pass, of `wrapped[i]`,
+and of a look at all inputs anew. One more argument, which no job had before, makes a world in which nothing is
+proven.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class Fill:
         while items is not None and planner.collection is not None:
             self._collection = planner.collection
             proof = Proof(planner.collection, self._world, job, self._trial)
-            stands = proof.stand()
+            stands = proof.stand(items)
             if isinstance(stands, Refused):
                 not_cached(stands)
                 return None

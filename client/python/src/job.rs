@@ -102,11 +102,13 @@ impl Collection {
         self.0.entries()
     }
 
-    /// Where a world (32 bytes) stands: ("proven", first), ("unproven", description of the first world, whether other live
-    /// jobs use the collection, mean CPU time of an element in ns) or ("variant", key, why). `differs` says that elements computed again in it were others, as
-    /// in all worlds of the variant of this key, and why; `agrees` that they were the same; `begins` that elements are
-    /// about to be added.
-    #[pyo3(signature = (world, agrees = false, differs = None, description = Vec::new(), begins = false))]
+    /// Where a world (32 bytes) stands: ("proven", whether it is the first, whether it is to be described), ("unproven",
+    /// description of the first world, whether other live jobs use the collection, mean CPU time of an element in ns) or
+    /// ("variant", key, why). `differs` says that elements computed again in it were others, as in all worlds of the
+    /// variant of this key, and why; `agrees` that they were the same; `begins` that elements are about to be added;
+    /// `part` that it is but a part of a world.
+    #[pyo3(signature = (world, agrees = false, differs = None, description = Vec::new(), begins = false, part = false))]
+    #[allow(clippy::too_many_arguments)]
     fn stand<'py>(
         &self,
         py: Python<'py>,
@@ -115,6 +117,7 @@ impl Collection {
         differs: Option<(Vec<u8>, String)>,
         description: Vec<u8>,
         begins: bool,
+        part: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let digest = |bytes: &[u8]| {
             let digest = Digest::try_from(bytes);
@@ -125,9 +128,9 @@ impl Collection {
             Some((key, why)) => Some(Compared::Variant(digest(&key)?, why)),
             None => agrees.then_some(Compared::Same),
         };
-        let standing = py.detach(|| self.0.stand(world, found, &description, begins));
+        let standing = py.detach(|| self.0.stand(world, found, &description, begins, part));
         match standing.map_err(raise)? {
-            Standing::Proven { first } => ("proven", first).into_pyobject(py),
+            Standing::Proven { first, undescribed } => ("proven", first, undescribed).into_pyobject(py),
             Standing::Unproven {
                 description,
                 others,

@@ -128,6 +128,47 @@ def test_a_world_that_changes_nothing_is_proven_once(run: Run) -> None:
     assert run(DIALECT, "--lr", "0.1")[:2] == (first[0], 0)
 
 
+RARE = """
+import json, mimetypes, sys
+from pathlib import Path
+import prebake
+
+mimetypes.add_type("x/one", ".mine")
+
+def look_up(number):
+    sys.stderr.write("called\\n")
+    return mimetypes.guess_type("a.mine")[0] if number == 13 else number
+
+def load(path):
+    return int(Path(path).stem)
+
+files = sorted(map(str, Path("texts").glob("*.txt")))
+looked_up = prebake.cached(look_up)
+print(json.dumps(VALUES))
+"""
+
+
+@pytest.mark.parametrize(
+    "values", ["[looked_up(i) for i in range(20)]", "list(prebake.wrap(files, [load, look_up]))"]
+)
+def test_one_of_another_kind_is_compared_too(run: Run, tmp_path: Path, values: str) -> None:
+    (tmp_path / "texts").mkdir()
+    for i in range(20):
+        (tmp_path / "texts" / f"{i:02}.txt").write_text("")
+    script = RARE.replace("VALUES", values)
+    # The second process tries a function beside the first.
+    first = [run(script) for _ in range(3)][0][0]
+    assert first == [*range(13), "x/one", *range(14, 20)] and run(script)[:2] == (first, 0)
+    edited = script.replace("x/one", "x/two")
+    expected = run(edited, on=False)[0]
+    assert [run(edited)[0] for _ in range(3)] == [expected] * 3
+    assert run(edited)[:2] == (expected, 0) and run(script)[:2] == (first, 0)
+    # Where it is equal, it is compared once.
+    got, calls, said = run(script, "other")
+    assert got == first and calls <= CANARIES_MAX + 2 and said == ""
+    assert run(script, "other")[:2] == (first, 0)
+
+
 def test_an_item_that_is_equal_by_chance_proves_nothing(run: Run) -> None:
     times = DIALECT.replace('csv.register_dialect("mine", delimiter=",")', "class Here: factor = 2")
     times = times.replace("class Here", "import argparse\nargparse.factor = 2\nclass Here")

@@ -23,6 +23,7 @@ from prebake.encoder import digest
 from prebake.errors import Refused, not_cached, warn_once
 from prebake.identity import world
 from prebake.identity.world import World
+from prebake.leases import kinds
 from prebake.leases.trial import Trial
 from prebake.verify import Verifier, difference
 
@@ -46,8 +47,12 @@ DEPTH_MAX = 4
 
 CONTEXT = "prebake 2026 variant v1"
 
-#: Worlds that were proven while this process ran, by the daemon's run, collection and world.
+#: Worlds that were proven while this process ran, by the daemon's run, collection and world; and those of
+#: them with which others are compared.
 _proven: set[tuple[int, str, bytes]] = set()
+_first: set[tuple[int, str, bytes]] = set()
+#: Kinds of a function's elements that are equal in a world that is not the first; by the same.
+_kinds: dict[tuple[int, str, bytes], set[bytes]] = {}
 #: Items that were equal, where too few were compared; by the same.
 _equal: dict[tuple[int, str, bytes], set[bytes]] = {}
 #: Items of functions that were made in this process, by collection: that one is equal here tells less.
@@ -126,6 +131,8 @@ class Proof:
         self._name = job.boot_id, collection.digest, here.digest
         #: Nothing but the trial is left to be waited for.
         self._is_tried = False
+        #: Nothing but the kind of the one element is left to be compared.
+        self._kind = b""
         self._described, self._others, self._cost_ns = b"", False, 0
         #: What this process made of items itself: digests.
         self._made: dict[int, bytes] = {}
@@ -137,8 +144,9 @@ class Proof:
 
     # How it begins.
 
-    def stand(self) -> Split | Refused | bool:
-        """Whether nothing is left to be proven; else the variant to be used, or why nothing is shared."""
+    def stand(self, items: Any) -> Split | Refused | bool:
+        """Whether nothing is left to be proven of items; else the variant to be used, or why nothing is
+        shared."""
         found = self._stand()
         if self._trial is None or isinstance(found, Split):
             return found
@@ -146,12 +154,32 @@ class Proof:
         if isinstance(outcome, Refused):
             return outcome
         self._is_tried = found is True
-        return found and (outcome is not None or self._was_tried())
+        if not found or outcome is None and not self._was_tried():
+            return False
+        return self._name in _first or self._stand_of_kind(items)
+
+    def _stand_of_kind(self, items: Any) -> Split | bool:
+        """The same of the kind of a function's value, in a world that a few values proved."""
+        stored = items.stored(0) if items.locate([0]) else None
+        given = items.input(0)
+        if stored is None or given and given[0] in _made_here.get(self._collection.digest, ()):
+            return True
+        kind, known = self._of_kind(stored[1]), _kinds.setdefault(self._name, set())
+        if kind in known or len(known) >= kinds.KINDS_MAX:
+            return True
+        standing, *more = self._collection.stand(kind, part=True)
+        if standing == "variant":
+            return Split(*more)
+        if standing == "proven":
+            known.add(kind)
+            return True
+        self._kind = kind
+        return False
 
     def _was_tried(self) -> bool:
         """Whether another process than those that made them found items of a function to be equal."""
         name = *self._name[:2], self._of_trial()
-        if name not in _proven and self._collection.stand(self._of_trial())[0] == "proven":
+        if name not in _proven and self._collection.stand(self._of_trial(), part=True)[0] == "proven":
             _proven.add(name)
         return name in _proven
 
@@ -165,9 +193,11 @@ class Proof:
         if kind == "variant":
             return Split(*more)
         if kind == "proven":
-            if more[0]:
+            first, undescribed = more
+            if undescribed:
                 self._collection.stand(self._here.digest, description=self._here.described())
             _proven.add(self._name)
+            _first.update([self._name] if first else [])
             return True
         self._described, self._others, self._cost_ns = more
         return False
@@ -190,6 +220,8 @@ class Proof:
     ) -> bool | Split | Unsteady | Refused | dict[int, Any]:
         """Compares what there is of wanted items: true if that proves the collection, or the variant to be
         used in its place. Else the items that may be served in any case; the others are to be made here."""
+        if self._kind:
+            return self._compare_kind(items, verifier, culprit, unchanged)
         if not self._is_tried:
             # Now that something is wanted: the first to make anything of a collection begins it.
             found = self._stand(begins=True)
@@ -216,6 +248,8 @@ class Proof:
             found = compare(verifier, items, i, culprit, unchanged)
             if found is True:
                 self._equal(i, given[0])
+                if count == 1 and not self._is_tried:
+                    self._tell_kind(self._of_kind(items.stored(i)[1]))
             elif isinstance(found, Other):
                 if self._is_tried or not is_steady(verifier, i, found):
                     return Unsteady(i, found)
@@ -224,7 +258,7 @@ class Proof:
                 self._same.add(i)
         if self._is_enough():
             if self._is_tried:
-                self._collection.stand(self._of_trial(), agrees=True)
+                self._collection.stand(self._of_trial(), agrees=True, part=True)
             else:
                 self._prove()
             return True
@@ -234,6 +268,23 @@ class Proof:
         elif self._is_stuck(count, there or list(self._same)):
             return self._own()
         return {i: value for i in wanted if i in self._same for value in _decoded(items, i)}
+
+    def _compare_kind(
+        self,
+        items: Any,
+        verifier: Verifier,
+        culprit: Callable[[int], Any],
+        unchanged: Callable[[bool], bool],
+    ) -> bool | Split | Unsteady | dict[int, Any]:
+        """Whether a function's value is equal that is the first of its kind in this world."""
+        given = items.input(0)
+        found = None if given is None else compare(verifier, items, 0, culprit, unchanged)
+        if found is True:
+            self._tell_kind(self._kind)
+            return True
+        if isinstance(found, Other):
+            return self._differ(given[0], found) if is_steady(verifier, 0, found) else Unsteady(0, found)
+        return {}
 
     def _compare_made(self, items: Any) -> None:
         """Items that were made here before others stored them need not be made again."""
@@ -245,19 +296,26 @@ class Proof:
             del self._made[i]
 
     def _chosen(self, items: Any, there: Sequence[int]) -> Iterator[int]:
-        """The items to be compared, of those that are there: what is wanted first, then by digest; then what
-        is not wanted yet."""
+        """The items to be compared, of those that are there: what is wanted first, then one of each kind, by
+        digest; then what is not wanted yet."""
 
         def by_digest(indices: Sequence[int]) -> list[int]:
             return sorted(indices, key=lambda i: digest(CONTEXT, b"%d" % i + self._here.digest))
 
-        yield from (i for i in [*there[:1], *by_digest(there[1:])] if i not in self._same)
+        def layout(i: int) -> str | None:
+            stored = items.stored(i)
+            return None if stored is None else str(stored[1])
+
+        def in_turn(indices: Sequence[int]) -> list[int]:
+            return kinds.rarest_first(by_digest(indices), layout)
+
+        yield from (i for i in [*there[:1], *in_turn(there[1:])] if i not in self._same)
         count = len(items)
         if count > 1 and self._samples < SAMPLES_MAX:
             self._samples += 1
             step = max(1, count // LOOKED_AT_MAX)
             others = items.locate([i for i in range(0, count, step) if i not in there][:LOOKED_AT_MAX])
-            yield from (i for i in by_digest(others) if i not in self._same)
+            yield from (i for i in in_turn(others) if i not in self._same)
 
     def _needed(self, spent_ns: int) -> int:
         """How many items have to be equal in all, after so much time was spent on comparing."""
@@ -284,14 +342,24 @@ class Proof:
         """Whether the item of this fingerprint was found to be equal in this world, by whichever process."""
         if fingerprint in _equal.get(self._name, ()):
             return True
-        kind, *_ = self._collection.stand(self._of_item(fingerprint))
+        kind, *_ = self._collection.stand(self._of_item(fingerprint), part=True)
         return bool(kind == "proven")
 
     def _tell_item(self, items: Any) -> None:
         """Has it known that the one item of these was equal, where no more could be compared."""
         given = items.input(0)
         if given is not None and given[0] in _equal.get(self._name, ()):
-            self._collection.stand(self._of_item(given[0]), agrees=True)
+            self._collection.stand(self._of_item(given[0]), agrees=True, part=True)
+
+    def _tell_kind(self, kind: bytes) -> None:
+        """Has it known that a value of a kind was equal."""
+        known = _kinds.setdefault(self._name, set())
+        if kind not in known:
+            self._collection.stand(kind, agrees=True, part=True)
+            known.add(kind)
+
+    def _of_kind(self, layout: str) -> bytes:
+        return digest(CONTEXT, b"kind" + self._here.digest + kinds.of_layout(layout).encode())
 
     def _of_item(self, fingerprint: bytes) -> bytes:
         return digest(CONTEXT, b"item" + self._here.digest + fingerprint)
@@ -323,7 +391,9 @@ class Proof:
         return split
 
     def _split(self, key: bytes, why: str) -> Split:
-        kind, *more = self._collection.stand(self._here.digest, differs=(key, why))
+        # Of one kind of a function's values alone, where the others are proven.
+        place = self._kind or self._here.digest
+        kind, *more = self._collection.stand(place, differs=(key, why), part=bool(self._kind))
         # Another process of the same world may have been first.
         return Split(*more) if kind == "variant" else Split(key, why)
 

@@ -71,7 +71,8 @@ class StreamProof:
                 return found
             kind, *more = collection.stand(here.digest, begins=True)
             if kind == "proven":
-                if more[0]:
+                _, undescribed = more
+                if undescribed:
                     collection.stand(here.digest, description=here.described())
                 _proven.add(name)
                 return found
