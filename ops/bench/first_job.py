@@ -2,8 +2,8 @@
 
 The last line of output is the answer, JSON: milliseconds from after the imports to the batch, and what that
 takes beyond computing two items; microseconds for each of the other items of its first pass, of `wrapped[i]`,
-and of a look at all inputs anew. One more argument, which no job had before, makes a world in which nothing is
-proven.
+and of a look at all inputs anew. One more argument, which no job had before, makes a world in which nothing
+is proven.
 """
 
 from __future__ import annotations
