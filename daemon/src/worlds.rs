@@ -134,11 +134,19 @@ impl State {
         (standing, false)
     }
 
-    /// Takes note of what was found in a world; whether that is new. What was found first stays.
+    /// Takes note of what was found in a world; whether that is new. What was found first stays, but that a later element
+    /// differs counts for more than that those before were equal.
     fn learn(&mut self, world: Digest, variant: Option<Variant>, part: bool) -> bool {
         self.asked.remove(&world);
-        if self.first == Some(world) || self.others.iter().any(|known| known.world == world) {
+        if self.first == Some(world) {
             return false;
+        }
+        if let Some(known) = self.others.iter_mut().find(|known| known.world == world) {
+            let news = known.variant.is_none() && variant.is_some();
+            if news {
+                known.variant = variant;
+            }
+            return news;
         }
         if self.others.len() >= WORLDS_MAX {
             self.others.pop_front();
@@ -304,6 +312,16 @@ mod tests {
             ),
             (1, 1, 1, "main.py")
         );
+    }
+
+    #[test]
+    fn a_difference_counts_for_more_than_what_was_equal_before() {
+        let mut state = State::default();
+        assert!(is_proven(&mut state, 1, true) && state.learn(world(2), None, false));
+        assert!(is_proven(&mut state, 2, false));
+        let variant = Some((world(9), String::new()));
+        assert!(state.learn(world(2), variant, false) && !state.learn(world(2), None, false));
+        assert!(!is_proven(&mut state, 2, false));
     }
 
     #[test]

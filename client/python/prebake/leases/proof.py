@@ -29,8 +29,10 @@ from prebake.verify import Verifier, difference
 
 #: Items that have to be equal: one may be so by chance (0 times 2 is 0 times 3).
 CANARIES = 2
-#: More of them, as long as all together take no longer than this: cheap items are not worth a risk.
-CANARIES_MAX, CHEAP_NS = 8, 4_000_000
+#: More of them, as long as all together take no longer than this: cheap items are not worth a risk. Those of a
+#: function are compared in calls of their own, and with them that it is still the same.
+CANARIES_MAX, CHEAP_NS = 64, 4_000_000
+CHEAP_CALLS_NS = 10_000_000
 #: Of items that take so long on average, one is enough.
 DEAR_NS = 2_000_000_000
 #: Items made here of which it is remembered what they were, to be compared once others store them.
@@ -53,6 +55,9 @@ _proven: set[tuple[int, str, bytes]] = set()
 _first: set[tuple[int, str, bytes]] = set()
 #: Kinds of a function's elements that are equal in a world that is not the first; by the same.
 _kinds: dict[tuple[int, str, bytes], set[bytes]] = {}
+#: How many items of functions were compared by this process, which proved their world, and in how many
+#: nanoseconds.
+_checked: dict[tuple[int, str, bytes], tuple[int, int]] = {}
 #: Items that were equal, where too few were compared; by the same.
 _equal: dict[tuple[int, str, bytes], set[bytes]] = {}
 #: Items of functions that were made in this process, by collection: that one is equal here tells less.
@@ -131,8 +136,9 @@ class Proof:
         self._name = job.boot_id, collection.digest, here.digest
         #: Nothing but the trial is left to be waited for.
         self._is_tried = False
-        #: Nothing but the kind of the one element is left to be compared.
-        self._kind = b""
+        #: Nothing but the one element is left to be compared, for its kind or to be surer of the world: which of
+        #: these it tells of.
+        self._place = b""
         self._described, self._others, self._cost_ns = b"", False, 0
         #: What this process made of items itself: digests.
         self._made: dict[int, bytes] = {}
@@ -165,16 +171,18 @@ class Proof:
         if stored is None or given and given[0] in _made_here.get(self._collection.digest, ()):
             return True
         kind, known = self._of_kind(stored[1]), _kinds.setdefault(self._name, set())
-        if kind in known or len(known) >= kinds.KINDS_MAX:
-            return True
-        standing, *more = self._collection.stand(kind, part=True)
-        if standing == "variant":
-            return Split(*more)
-        if standing == "proven":
+        if kind not in known and len(known) < kinds.KINDS_MAX:
+            standing, *more = self._collection.stand(kind, part=True)
+            if standing == "variant":
+                return Split(*more)
+            if standing == "unproven":
+                self._place = kind
+                return False
             known.add(kind)
-            return True
-        self._kind = kind
-        return False
+        count, spent_ns = _checked.get(self._name, (CANARIES_MAX, 0))
+        if count < CANARIES_MAX and spent_ns < CHEAP_CALLS_NS:
+            self._place = self._here.digest
+        return not self._place
 
     def _was_tried(self) -> bool:
         """Whether another process than those that made them found items of a function to be equal."""
@@ -220,8 +228,8 @@ class Proof:
     ) -> bool | Split | Unsteady | Refused | dict[int, Any]:
         """Compares what there is of wanted items: true if that proves the collection, or the variant to be
         used in its place. Else the items that may be served in any case; the others are to be made here."""
-        if self._kind:
-            return self._compare_kind(items, verifier, culprit, unchanged)
+        if self._place:
+            return self._compare_one(items, verifier, culprit, unchanged)
         if not self._is_tried:
             # Now that something is wanted: the first to make anything of a collection begins it.
             found = self._stand(begins=True)
@@ -249,6 +257,7 @@ class Proof:
             if found is True:
                 self._equal(i, given[0])
                 if count == 1 and not self._is_tried:
+                    self._check(begun)
                     self._tell_kind(self._of_kind(items.stored(i)[1]))
             elif isinstance(found, Other):
                 if self._is_tried or not is_steady(verifier, i, found):
@@ -269,22 +278,29 @@ class Proof:
             return self._own()
         return {i: value for i in wanted if i in self._same for value in _decoded(items, i)}
 
-    def _compare_kind(
+    def _compare_one(
         self,
         items: Any,
         verifier: Verifier,
         culprit: Callable[[int], Any],
         unchanged: Callable[[bool], bool],
     ) -> bool | Split | Unsteady | dict[int, Any]:
-        """Whether a function's value is equal that is the first of its kind in this world."""
-        given = items.input(0)
+        """Whether a function's value is equal, where its world is proven."""
+        given, begun = items.input(0), time.perf_counter_ns()
         found = None if given is None else compare(verifier, items, 0, culprit, unchanged)
         if found is True:
-            self._tell_kind(self._kind)
+            if self._place != self._here.digest:
+                self._tell_kind(self._place)
+            self._check(begun)
             return True
         if isinstance(found, Other):
             return self._differ(given[0], found) if is_steady(verifier, 0, found) else Unsteady(0, found)
         return {}
+
+    def _check(self, begun_ns: int) -> None:
+        """Counts an item of a function that was compared since then."""
+        count, spent_ns = _checked.get(self._name, (0, 0))
+        _checked[self._name] = count + 1, spent_ns + time.perf_counter_ns() - begun_ns
 
     def _compare_made(self, items: Any) -> None:
         """Items that were made here before others stored them need not be made again."""
@@ -391,9 +407,10 @@ class Proof:
         return split
 
     def _split(self, key: bytes, why: str) -> Split:
-        # Of one kind of a function's values alone, where the others are proven.
-        place = self._kind or self._here.digest
-        kind, *more = self._collection.stand(place, differs=(key, why), part=bool(self._kind))
+        # It may be of one kind of a function's values alone, where the others are proven.
+        place = self._place or self._here.digest
+        _proven.discard((*self._name[:2], place))
+        kind, *more = self._collection.stand(place, differs=(key, why), part=place != self._here.digest)
         # Another process of the same world may have been first.
         return Split(*more) if kind == "variant" else Split(key, why)
 
