@@ -32,7 +32,7 @@ CANARIES = 2
 #: More of them, as long as all together take no longer than this: cheap items are not worth a risk. Those of a
 #: function are compared in calls of their own, and with them that it is still the same.
 CANARIES_MAX, CHEAP_NS = 64, 4_000_000
-CHEAP_CALLS_NS = 10_000_000
+CHEAP_CALLS_NS = 50_000_000
 #: Of items that take so long on average, one is enough.
 DEAR_NS = 2_000_000_000
 #: Items made here of which it is remembered what they were, to be compared once others store them.
