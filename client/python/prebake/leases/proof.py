@@ -29,8 +29,8 @@ from prebake.verify import Verifier, difference
 
 #: Items that have to be equal: one may be so by chance (0 times 2 is 0 times 3).
 CANARIES = 2
-#: More of them, as long as all together take no longer than this: cheap items are not worth a risk. Those of a
-#: function are compared in calls of their own, and with them that it is still the same.
+#: More of them, as long as all together take no longer than this: cheap items are not worth a risk. Those of
+#: a function are compared in calls of their own, and with them that it is still the same.
 CANARIES_MAX, CHEAP_NS = 64, 4_000_000
 CHEAP_CALLS_NS = 50_000_000
 #: Of items that take so long on average, one is enough.
@@ -136,8 +136,8 @@ class Proof:
         self._name = job.boot_id, collection.digest, here.digest
         #: Nothing but the trial is left to be waited for.
         self._is_tried = False
-        #: Nothing but the one element is left to be compared, for its kind or to be surer of the world: which of
-        #: these it tells of.
+        #: Nothing but the one element is left to be compared, for its kind or to be surer of the world: which
+        #: of these it tells of.
         self._place = b""
         self._described, self._others, self._cost_ns = b"", False, 0
         #: What this process made of items itself: digests.
