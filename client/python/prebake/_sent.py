@@ -11,6 +11,7 @@ import io
 import pickle
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,9 @@ def send(objects: Any, out: Any) -> None:
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, Random):
                 return Random, (value.function,)
+            if type(value) is weakref.WeakKeyDictionary:
+                # What `functools.singledispatch` remembers of classes.
+                return _by_weak_keys, (list(value.items()),)
             if type(value) is _Memo and value.__module__ in packages.SCRIPTS:
                 return _memo, (value.__wrapped__, value.cache_parameters())
             return super().reducer_override(value)
@@ -49,6 +53,10 @@ def send(objects: Any, out: Any) -> None:
     finally:
         if script is not None:
             cloudpickle.unregister_pickle_by_value(script)
+
+
+def _by_weak_keys(items: list[tuple[Any, Any]]) -> Any:
+    return weakref.WeakKeyDictionary(items)
 
 
 def _memo(function: Any, parameters: dict[str, Any]) -> Any:

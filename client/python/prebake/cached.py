@@ -63,13 +63,17 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             f"{_shown(function)} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
-    scope = Scope()
+    scope, defaults = Scope(), _defaults(function)
     if inspect.isgeneratorfunction(function):
         return _generator(function, inputs, signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal signature, defaults
         if native() is None:
             return function(*args, **kwargs)
+        now = _defaults(function)
+        if list(map(id, now)) != list(map(id, defaults)):
+            signature, defaults = inspect.signature(function), now
         bound = _bound(signature, args, kwargs)
         fill = None if bound is None else _fill(function, inputs, bound, scope)
         if fill is None:
@@ -121,6 +125,12 @@ def _shown(function: Any) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+def _defaults(function: Any) -> list[Any]:
+    """Its parameters' defaults, which can be replaced."""
+    named = getattr(function, "__kwdefaults__", None) or {}
+    return [*(getattr(function, "__defaults__", None) or ()), *named.values()]
 
 
 def _bound(signature: inspect.Signature, args: Any, kwargs: Any) -> inspect.BoundArguments | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib
 import importlib.util
 import os
 import site
@@ -31,6 +32,8 @@ CODE_SUFFIXES = (".py", ".pyc", ".so")
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 #: Of what the interpreter opens itself, the code says that it was the interpreter.
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
+#: Who asks which version of a package is installed lists each folder of modules: the answer is in the world.
+_METADATA = os.path.join(os.path.dirname(importlib.__file__), "metadata", "")
 #: Opens that give no content: a folder is read by listing it.
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
 #: Threads that hand on what others made, by what they run: a loader's worker sends its batches with them,
@@ -358,7 +361,8 @@ _TO_ANOTHER = ("os.rename", "os.link", "os.symlink")
 
 
 def _list(event: str, args: tuple[Any, ...]) -> None:
-    if _importing():
+    # The frames are: this one, the hook, whoever lists.
+    if sys._getframe(2).f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
         return
     path = os.curdir if args[0] is None else args[0]
     if isinstance(path, int):
@@ -373,7 +377,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
     (path, *_), names = args
     # The frames are: this one, the hook, whoever looks.
     caller = sys._getframe(2)
-    if isinstance(path, int) or caller.f_code.co_filename.startswith(_IMPORTERS):
+    if isinstance(path, int) or caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
         return
     full = _absolute(path)
     if not looks.counts(full, caller) or full.startswith(_ROOTS) or full.endswith(CODE_SUFFIXES):

@@ -268,3 +268,68 @@ def test_objects_and_tables_are_served(call: Call, name: str) -> None:
     first = call(repr(name), OBJECTS)
     assert first[1:] == (1, "")
     assert call(repr(name), OBJECTS) == (first[0], 0, "")
+
+
+DEFAULTS = """
+import sys, prebake
+
+@prebake.cached
+def made(x, y=2, *, z=3):
+    sys.stderr.write("called\\n")
+    return [x, y, z]
+
+def count():
+    first = made(1)
+    made.__wrapped__.__defaults__ = (5,)
+    made.__wrapped__.__kwdefaults__["z"] = 6
+    return first, made(1)
+"""
+
+
+def test_defaults_that_are_replaced_count(call: Call) -> None:
+    first = call("", DEFAULTS)
+    assert first[0] == "([1, 2, 3], [1, 5, 6])"
+    assert call("", DEFAULTS)[0] == first[0]
+
+
+DISPATCH = """
+import functools, sys, prebake
+
+@functools.singledispatch
+def show(x):
+    return str(x)
+
+@show.register
+def _(x: int):
+    return f"number {x}"
+
+@prebake.cached
+def count():
+    sys.stderr.write("called\\n")
+    return [show(3), show("a")]
+"""
+
+
+def test_what_dispatches_by_type_is_tried_beside_the_job(call: Call) -> None:
+    first = call("", DISPATCH)
+    assert first == ("['number 3', 'a']", 1, "") and call("", DISPATCH) == (first[0], 0, "")
+
+
+VERSIONED = """
+import sys, prebake
+from importlib import metadata
+
+def newest():
+    return max((each.name for each in metadata.distributions() if each.name == "numpy"), default="")
+
+@prebake.cached
+def count():
+    sys.stderr.write("called\\n")
+    return newest()
+"""
+
+
+def test_asking_for_what_is_installed_lists_no_data(call: Call) -> None:
+    first = call("", VERSIONED)
+    assert first == ("numpy", 1, "") and call("", VERSIONED)[0] == first[0]
+    assert call("", VERSIONED) == (first[0], 0, "")

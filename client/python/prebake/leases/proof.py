@@ -250,7 +250,7 @@ class Proof:
             if self._compared >= self._needed(time.perf_counter_ns() - begun):
                 break
             given = items.input(i)
-            if given is None or count == 1 and not self._is_tried and self._was_equal(given[0]):
+            if given is None or count == 1 and self._was_equal(given[0]):
                 self._same.update([i] if given else [])
                 continue
             found = compare(verifier, items, i, culprit, unchanged)
@@ -272,8 +272,7 @@ class Proof:
                 self._prove()
             return True
         if count == 1 and self._same:
-            if not self._is_tried:
-                self._tell_item(items)
+            self._tell_item(items)
         elif self._is_stuck(count, there or list(self._same)):
             return self._own()
         return {i: value for i in wanted if i in self._same for value in _decoded(items, i)}
@@ -378,7 +377,8 @@ class Proof:
         return digest(CONTEXT, b"kind" + self._here.digest + kinds.of_layout(layout).encode())
 
     def _of_item(self, fingerprint: bytes) -> bytes:
-        return digest(CONTEXT, b"item" + self._here.digest + fingerprint)
+        what = b"tried item" if self._is_tried else b"item"
+        return digest(CONTEXT, what + self._here.digest + fingerprint)
 
     def _is_stuck(self, count: int, there: Sequence[int]) -> bool:
         """Whether there is nothing to compare with, and it is of no use to wait for it: this world begins a
