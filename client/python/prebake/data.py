@@ -57,6 +57,9 @@ def _array(encoder: Encoder, value: Any) -> None:
     encoder.member(".shape", value.shape)
     encoder.member(".order", _order(value.strides))
     encoder.member(".dtype", value.dtype)
+    if not value.flags.writeable:
+        # Code that would work in place raises, or copies.
+        encoder.emit("read-only")
     if value.dtype.hasobject:
         encoder.member("", value.tolist())
     elif value.size == 0:

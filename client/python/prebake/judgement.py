@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 
 from prebake._startup import is_startup, is_users
 from prebake.errors import Code
+from prebake.record import lasting
 
+#: Beside a database and in caches of code, what is no data and comes and goes.
+BESIDE = ("-wal", "-shm", "-journal", "lock.mdb", ".lock", ".pyc", ".nbi", ".nbc")
+#: The clock of files is behind by up to a tick of the kernel's.
+CLOCK_NS = 10_000_000
 #: Files by which clients of object stores find and trust a server.
 CLIENT_FILES = (".pem", ".crt", "openssl.cnf", "/etc/resolv.conf", "/etc/hosts", "/etc/gai.conf")
 
@@ -154,6 +159,24 @@ def unseen(report: Report, traced: Report) -> list[str]:
     return [path for path in paths(traced, "reads") if path not in seen and not is_startup(path)]
 
 
+def left_behind(report: Report, traced: Report) -> list[str]:
+    """Files that compiled code wrote: Python hears of its own. What is opened to be written to and only read,
+    as databases are, was not changed."""
+    heard = {os.path.realpath(path) for path in report["opened"]}
+    return [
+        path
+        for path in lasting(paths(traced, "writes"))
+        if path not in heard and not path.endswith(BESIDE) and _is_newer(path, traced["begun_ns"])
+    ]
+
+
+def _is_newer(path: str, begun_ns: int) -> bool:
+    try:
+        return os.lstat(path).st_mtime_ns >= begun_ns - CLOCK_NS
+    except OSError:
+        return False
+
+
 def _kept(report: Report, j: int) -> tuple[str, str] | None:
     """An item, not the first, of which a step opened a file once and not when the item was made again. Of the
     items to come nobody could tell when they read it."""
@@ -203,6 +226,9 @@ def with_reads(
         verdict = verdict._replace(
             deterministic_until=0, code=Code.NETWORK, reason=f"talks to the network ({traced['network'][0]})"
         )
+    if verdict.code is None and (left := left_behind(report, traced)):
+        told = f"compiled code writes {left[0]}, which a hit would not"
+        verdict = verdict._replace(deterministic_until=0, code=Code.EFFECT, reason=told)
     note = f"opens unproven: {why}" if why else ""
     return verdict._replace(
         reads=reads,

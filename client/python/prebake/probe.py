@@ -274,12 +274,13 @@ def _spawn(payload: list[bytes], seconds: float) -> tuple[Ended, Report]:
     tracer = _bin.path("prebake")
     if not tracer.exists():
         return run_child(command, _environment(1), payload, seconds), {"why": "no tracer is installed"}
+    begun_ns = time.time_ns()
     with tempfile.TemporaryDirectory(prefix="prebake-probe-") as folder:
         said = Path(folder, "report")
         traced = [os.fspath(tracer), "trace", "--report", os.fspath(said), "--", *command]
         ended = run_child(traced, _environment(1), payload, seconds)
         if said.exists():
-            return ended, json.loads(said.read_bytes())
+            return ended, {**json.loads(said.read_bytes()), "begun_ns": begun_ns}
     if ended.report is None and not ended.late:
         ended = run_child(command, _environment(1), payload, seconds)
     return ended, {"why": "the tracer does not run here"}

@@ -303,9 +303,8 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
     path = os.fspath(path)
     makes = flags & os.O_TRUNC or flags & os.O_CREAT and flags & os.O_EXCL
     reads = flags & os.O_ACCMODE != os.O_WRONLY and not makes and not flags & _NO_CONTENT
-    # What is only appended to is a log, and as little missed as what is printed.
-    writes = flags & os.O_ACCMODE != os.O_RDONLY and not flags & os.O_APPEND
-    if writes:
+    # What is appended to as well: rows of data are as little to be lost as files.
+    if flags & os.O_ACCMODE != os.O_RDONLY:
         _wrote(event, (path,))
     if not (makes or reads):
         return

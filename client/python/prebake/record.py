@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import tempfile
+from collections.abc import Iterable
 
 from prebake import looks
 from prebake.identity.executed import Reached, Scope, shown
@@ -27,6 +28,13 @@ def _passing() -> tuple[str, ...]:
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     found = {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev", "/proc", "/sys", caches}
     return tuple(os.path.join(os.path.abspath(each), "") for each in found)
+
+
+def lasting(paths: Iterable[str]) -> list[str]:
+    """Those outside of temporary folders and caches."""
+    # A job may well run in a temporary folder.
+    here = os.path.join(os.getcwd(), "")
+    return [path for path in paths if path.startswith(here) or not path.startswith(_passing())]
 
 
 class Record:
@@ -126,10 +134,7 @@ class Record:
 
     def effects(self) -> list[str]:
         """What it left behind that a hit would not: files outside of temporary folders and caches."""
-        # A job may well run in a temporary folder.
-        here = os.path.join(os.getcwd(), "")
-        lasting = (path for path in self.written if path.startswith(here) or not path.startswith(_passing()))
-        return [path for path in lasting if os.path.lexists(path)]
+        return [path for path in lasting(self.written) if os.path.lexists(path)]
 
     def folder(self, path: str) -> None:
         self._add(self.listed, path)

@@ -80,6 +80,13 @@ def test_an_array_mapped_from_a_file_is_none_of_memory(tmp_path: Path) -> None:
     assert prebake.fingerprint(np.asarray(other)) == prebake.fingerprint(numbers)
 
 
+def test_an_array_that_cannot_be_written_to_is_another() -> None:
+    array = np.arange(3)
+    before = prebake.fingerprint(array)
+    array.flags.writeable = False
+    assert prebake.fingerprint(array) != before
+
+
 def test_an_array_changed_in_place_is_another() -> None:
     table = np.zeros(1 << 20)
 

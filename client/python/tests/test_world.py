@@ -308,7 +308,8 @@ print(json.dumps(order("some words")))
     assert run(script)[1] == 0
 
 
-def test_a_function_that_writes_a_file_is_called_each_time(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_a_function_that_writes_a_file_is_called_each_time(run: Run, tmp_path: Path, mode: str) -> None:
     script = """
 import json, sys
 from pathlib import Path
@@ -317,16 +318,41 @@ import prebake
 @prebake.cached
 def prepare(name):
     sys.stderr.write("called\\n")
-    Path(name).write_text("made")
+    with Path(name).open("MODE") as file:
+        file.write("made")
     return name
 
 print(json.dumps(prepare("out.txt")))
 """
-    for _ in range(2):
-        got, calls, said = run(script)
+    for _ in range(3):
+        got, calls, said = run(script.replace("MODE", mode))
         assert (got, calls) == ("out.txt", 1) and (tmp_path / "out.txt").read_text() == "made"
         assert "R26" in said
         (tmp_path / "out.txt").unlink()
+
+
+def test_files_that_compiled_code_writes_are_not_lost(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    functions = "".join(
+        f"@prebake.cached\ndef save{n}(i):\n"
+        f"    polars.DataFrame({{'a': [i]}}).write_ipc(f'out/{n} {{i}}.ipc')\n    return i\n"
+        for n in range(4)
+    )
+    script = f"""
+import json, os
+import polars
+import prebake
+
+{functions}
+print(json.dumps([[save(i) for i in range(3)] for save in (save0, save1, save2, save3)]))
+"""
+    (tmp_path / "out").mkdir()
+    for _ in range(4):
+        assert run(script)[0] == [[0, 1, 2]] * 4
+        made = sorted(path.name for path in (tmp_path / "out").iterdir())
+        assert made == [f"{n} {i}.ipc" for n in range(4) for i in range(3)]
+        for name in made:
+            (tmp_path / "out" / name).unlink()
 
 
 def test_a_view_of_an_argument_is_not_shared(run: Run) -> None:

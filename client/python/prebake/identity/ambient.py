@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from prebake.identity import package_settings
+
 #: Modules and the functions of theirs that tell a setting, and what it is when they are imported.
 _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch", "is_grad_enabled", True),
@@ -25,6 +27,9 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch", "get_num_threads", len(os.sched_getaffinity(0))),
     ("torch", "are_deterministic_algorithms_enabled", False),
     ("torch", "get_float32_matmul_precision", "highest"),
+    # `with torch.device(...)`, and whatever else takes calls of torch for itself.
+    ("torch._C", "_len_torch_function_stack", 0),
+    ("torch._C", "_len_torch_dispatch_stack", 0),
 )
 #: The same without the values; the last tells whether others may have changed.
 SETTINGS = (*((module, name) for module, name, _ in _FLAGS), (__name__, "switched"))
@@ -76,13 +81,15 @@ def cheap() -> list[tuple[str, Any]]:
 def switched() -> Any:
     """Changes with any of `settings`. Asked before every batch, so that each is held and not looked into."""
     options = sys.modules.get("pandas._config.config")
+    dialects = map(csv.get_dialect, csv.list_dialects())
     return (
         decimal_context(),
         csv.field_size_limit(),
         _locale.setlocale(_locale.LC_ALL, None),
         largest_image(),
-        Held((*map(csv.get_dialect, csv.list_dialects()), *contextvars.copy_context().values())),
+        Held((*dialects, *contextvars.copy_context().values(), *package_settings.held())),
         None if options is None else _plain(getattr(options, "_global_config", None)),
+        package_settings.quick(),
     )
 
 
@@ -97,6 +104,7 @@ def values() -> Iterator[tuple[str, Any]]:
         yield "largest image", pixels
     if options := pandas_options():
         yield "pandas options", options
+    yield from package_settings.changed()
 
 
 def contexts() -> Any:

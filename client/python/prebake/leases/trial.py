@@ -29,8 +29,8 @@ from prebake.judgement import Verdict
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
 SECONDS_MAX = 10.0
-#: Trials of one process at a time: the machine is the jobs'.
-AT_ONCE = 2
+#: Trials of one process at a time, and those that wait until it ends: the machine is the jobs'.
+AT_ONCE, WAITING_MAX = 2, 16
 #: Arguments and code that are sent.
 PAYLOAD_BYTES_MAX = 1 << 26
 #: A job that finds a value whose trial is under way waits so long for it, about as long as one takes, before
@@ -46,6 +46,7 @@ PROVEN = "proven"
 #: Of this process's functions, by their digest: proven, or why they are not shared.
 _known: dict[bytes, Refused | str] = {}
 _running: list[subprocess.Popen[bytes]] = []
+_waiting: list[Task] = []
 
 
 class Task(NamedTuple):
@@ -112,23 +113,20 @@ class Trial:
     ) -> None:
         """Has it run again, if that was not done yet; `stats` are those of the files that it read. Best
         effort: without it the function stays unproven."""
-        if seconds > SECONDS_MAX or self._known.digest in _known:
+        if seconds > SECONDS_MAX or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
             return
-        for each in [each for each in _running if each.poll() is not None]:
-            _leave(each)
-        if len(_running) >= AT_ONCE:
+        if any(each.digest == self._known.digest for each in _waiting):
             return
         with contextlib.suppress(Exception), clients.own():
-            _running.append(self._begun(given, value, stats))
+            _waiting.append(self._task(given, value, stats))
+            _begin_waiting(AT_ONCE)
 
-    def _begun(
-        self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...]]
-    ) -> subprocess.Popen[bytes]:
+    def _task(self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...]]) -> Task:
         objects = io.BytesIO()
         send(({0: given}, [Applied(self._function)]), objects)
         if objects.tell() > PAYLOAD_BYTES_MAX:
             raise Refused(Code.TOO_LARGE, "its arguments are not sent to another process")
-        task = Task(
+        return Task(
             self._known.digest,
             self._name,
             self._declared,
@@ -137,23 +135,36 @@ class Trial:
             objects.getvalue(),
             probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT),
         )
-        with tempfile.TemporaryFile() as file:
-            pickle.dump(tuple(task), file)
-            file.seek(0)
-            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-            return subprocess.Popen(
-                [sys.executable, *flags, "-m", "prebake.leases.trial_process"],
-                stdin=file,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PREBAKE_AUTOSTART": "0", "PYTHONSAFEPATH": "1"},
-                start_new_session=True,
-            )
+
+
+def _begin_waiting(at_once: int) -> None:
+    """Begins trials until so many run."""
+    for each in [each for each in _running if each.poll() is not None]:
+        _leave(each)
+    while _waiting and len(_running) < at_once:
+        _running.append(_begun(_waiting.pop(0)))
+
+
+def _begun(task: Task) -> subprocess.Popen[bytes]:
+    with tempfile.TemporaryFile() as file:
+        pickle.dump(tuple(task), file)
+        file.seek(0)
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        return subprocess.Popen(
+            [sys.executable, *flags, "-m", "prebake.leases.trial_process"],
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PREBAKE_AUTOSTART": "0", "PYTHONSAFEPATH": "1"},
+            start_new_session=True,
+        )
 
 
 @atexit.register
 def _wait_for_begun() -> None:
     """A job that ends as its trial begins waits until that is known of, so that the next job waits for it."""
+    with contextlib.suppress(Exception), clients.own():
+        _begin_waiting(AT_ONCE + WAITING_MAX)
     until = time.monotonic() + BEGUN_SECONDS
     for each in _running:
         if each.poll() is None and each.stdout is not None:
@@ -172,6 +183,7 @@ def _leave(process: subprocess.Popen[bytes]) -> None:
 
 def _forget() -> None:
     _running.clear()
+    _waiting.clear()
 
 
 if hasattr(os, "register_at_fork"):

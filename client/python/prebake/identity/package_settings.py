@@ -1,0 +1,97 @@
+"""Settings that packages keep in objects of their own, as far as the packages are imported.
+
+Each is told twice: so quickly that it can be asked before every batch, and as what is not as it is at first.
+Where nothing is set, nothing is told, so that a process that imports a package later is in the same world.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+#: What `sys` has when nobody set it.
+_RECURSION_LIMIT, _DIGITS_MAX = 1000, sys.int_info.default_max_str_digits
+_NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_MPMATH_BITS = 53
+
+
+def interpreter() -> dict[str, int]:
+    """How deep calls may go, and how long a number may be as a text."""
+    depth, digits = sys.getrecursionlimit(), sys.get_int_max_str_digits()
+    found = {"recursion": (depth, _RECURSION_LIMIT), "digits": (digits, _DIGITS_MAX)}
+    return {name: value for name, (value, first) in found.items() if value != first}
+
+
+def raising_warnings() -> list[tuple[str, ...]]:
+    """Warnings that are errors: code that catches them goes another way."""
+    return [tuple(map(str, each)) for each in warnings.filters if each[0] == "error"]
+
+
+def numpy_errors() -> dict[str, str]:
+    """What NumPy does where a number is divided by zero, or leaves its range."""
+    numpy = sys.modules.get("numpy")
+    tells = getattr(numpy, "geterr", None)
+    return _beside(_NUMPY_ERRORS, tells()) if callable(tells) else {}
+
+
+def sklearn() -> dict[str, Any]:
+    """What scikit-learn is configured to yield."""
+    config = sys.modules.get("sklearn._config")
+    tells = getattr(config, "get_config", None)
+    return _beside(getattr(config, "_global_config", {}), tells()) if callable(tells) else {}
+
+
+def matplotlib() -> dict[str, Any]:
+    """How Matplotlib draws."""
+    package = sys.modules.get("matplotlib")
+    settings, first = (getattr(package, name, None) for name in ("rcParams", "rcParamsOrig"))
+    if not isinstance(settings, dict) or not isinstance(first, dict):
+        return {}
+    # Not by its own look-up, which loads a backend.
+    return _beside(dict(dict.items(first)), dict(dict.items(settings)))
+
+
+def mpmath() -> dict[str, int]:
+    """How many bits numbers of mpmath have."""
+    bits = getattr(getattr(sys.modules.get("mpmath"), "mp", None), "prec", _MPMATH_BITS)
+    return {} if bits == _MPMATH_BITS else {"bits": bits}
+
+
+_ALL: tuple[Callable[[], Any], ...] = (
+    interpreter,
+    raising_warnings,
+    numpy_errors,
+    sklearn,
+    matplotlib,
+    mpmath,
+)
+
+
+def quick() -> tuple[Any, ...]:
+    """Another one if a setting is another one. NumPy's errors are in the context, others in `held`."""
+    return interpreter(), raising_warnings(), sklearn(), mpmath()
+
+
+def held() -> Iterable[Any]:
+    """Settings too many to be looked into each time: replaced where one is another one."""
+    settings = getattr(sys.modules.get("matplotlib"), "rcParams", None)
+    return dict.values(settings) if isinstance(settings, dict) else ()
+
+
+def changed() -> Iterator[tuple[str, Any]]:
+    """Those that are not as they are at first, by name."""
+    yield from ((tells.__name__, found) for tells in _ALL if (found := tells()))
+
+
+def _beside(first: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    return {name: _told(value) for name, value in now.items() if name not in first or value != first[name]}
+
+
+def _told(value: Any) -> Any:
+    """A value as it is told: of what has no text of its own, only that there is something."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return [_told(each) for each in value]
+    return value if kind in (type(None), bool, int, float, str) else kind.__qualname__
