@@ -77,7 +77,7 @@ def test_an_array_mapped_from_a_file_is_none_of_memory(tmp_path: Path) -> None:
     # It is known by what it holds, as a file is.
     other = np.load(tmp_path / "b.npy", mmap_mode="r")
     assert prebake.fingerprint(other) == prebake.fingerprint(mapped["r"])
-    assert prebake.fingerprint(np.asarray(other)) == prebake.fingerprint(numbers)
+    assert prebake.fingerprint(np.asarray(mapped["c"])) == prebake.fingerprint(numbers)
 
 
 def test_an_array_that_cannot_be_written_to_is_another() -> None:
