@@ -91,9 +91,9 @@ CALLS: dict[str, Code | str] = {
     "torchaudio.functional.dither": Code.RANDOM,
     "torchaudio.functional.griffinlim": Code.RANDOM,
     "torchvision.ops.drop_block2d": Code.RANDOM,
+    "torchvision.ops.stochastic_depth": Code.RANDOM,
     # OpenCV tells nobody where its generator is: a hit would leave out what seeds it for others.
     **dict.fromkeys([f"cv2.{name}" for name in words("setRNGSeed randu randn randShuffle")], Code.RANDOM),
-    "torchvision.ops.stochastic_depth": Code.RANDOM,
     # Clocks, and names that are made anew each time.
     **dict.fromkeys(
         [

@@ -29,8 +29,9 @@ from prebake.judgement import Verdict
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
 SECONDS_MAX = 10.0
-#: Trials of one process at a time, and those that wait until it ends: the machine is the jobs'.
-AT_ONCE, WAITING_MAX = 2, 16
+#: Trials of one process at a time, and those that wait until it ends and then all begin: each is a process
+#: that imports what the job did, and the machine is the jobs'.
+AT_ONCE, WAITING_MAX = 2, 4
 #: Arguments and code that are sent.
 PAYLOAD_BYTES_MAX = 1 << 26
 #: A job that finds a value whose trial is under way waits so long for it, about as long as one takes, before
@@ -116,6 +117,8 @@ class Trial:
         if seconds > SECONDS_MAX or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
             return
         if any(each.digest == self._known.digest for each in _waiting):
+            return
+        if sum(len(each.objects) for each in _waiting) > PAYLOAD_BYTES_MAX:
             return
         with contextlib.suppress(Exception), clients.own():
             _waiting.append(self._task(given, value, stats))
