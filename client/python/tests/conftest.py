@@ -67,14 +67,14 @@ def images(tmp_path: Path) -> list[str]:
     return make_images(tmp_path / "images", 40)
 
 
-def make_images(folder: Path, count: int, shape: tuple[int, int] = (48, 64)) -> list[str]:
-    """Writes small JPEGs whose content differs."""
+def make_images(folder: Path, count: int, shape: tuple[int, int] = (48, 64), **how: Any) -> list[str]:
+    """Writes small JPEGs whose content differs; `how` is for Pillow."""
     folder.mkdir(exist_ok=True)
     numbers = np.random.default_rng(7)
     paths = []
     for i in range(count):
         path = folder / f"{i:03}.jpg"
-        Image.fromarray(numbers.integers(0, 256, (*shape, 3), dtype=np.uint8)).save(path, quality=90)
+        Image.fromarray(numbers.integers(0, 256, (*shape, 3), dtype=np.uint8)).save(path, **{"quality": 90, **how})
         settle(path)
         paths.append(str(path))
     return paths

@@ -139,9 +139,10 @@ def test_bit_identical(cache: Cache, made: Path, kind: str, loader: str) -> None
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images that take long enough to decode that this is worth a place of its own."""
+    """Images that take long enough to decode, on any machine, that this is worth a place of its own: several
+    scans of many coefficients for each byte that is stored."""
     root = tmp_path_factory.mktemp("large")
-    for path in make_images(root / "all", 8, (600, 800)):
+    for path in make_images(root / "all", 8, (600, 800), progressive=True):
         (root / "images" / "one").mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, root / "images" / "one")
     time.sleep(RACY_SECONDS)
