@@ -7,7 +7,8 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,10 +19,11 @@ from prebake.bytecode import converses
 from prebake.code import identify
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
-from prebake.identity import executed
+from prebake.identity import executed, within
 from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.purity import aliases
+from prebake.purity.given import Arguments, Holding
 from prebake.reads import hidden, served
 from prebake.stream import Called, shared
 from prebake.watched import SETTLED_NS, Made, Watched, refuse_unheard
@@ -75,14 +77,15 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         if list(map(id, now)) != list(map(id, defaults)):
             signature, defaults = inspect.signature(function), now
         bound = _bound(signature, args, kwargs)
-        fill = None if bound is None else _fill(function, inputs, bound, scope)
-        if fill is None:
+        found = None if bound is None else _fill(function, inputs, bound, scope, within.of_caller())
+        if found is None:
             return function(*args, **kwargs)
         assert bound is not None, "it was filled"
+        fill, settle = found
         paths = [path for each in inputs for path in _paths(each, bound)]
         served(path for path in paths if not remote.is_object(path))
         try:
-            value = fill.many([0], nothing_ahead)[0]
+            value = settle(fill.many([0], nothing_ahead)[0])
             others = [name for name in fill.found(0) if not executed.passed_on(name)]
             if others or any(map(remote.is_object, paths)):
                 # What takes the value depends on these too, and cannot tell when they were looked at.
@@ -152,9 +155,13 @@ def _called(function: Any, inputs: list[str | Path], bound: inspect.BoundArgumen
 
 
 def _fill(
-    function: Any, inputs: list[str | Path], bound: inspect.BoundArguments, scope: Scope
-) -> Watched | None:
-    """The one item that a call is; None if it cannot be identified."""
+    function: Any,
+    inputs: list[str | Path],
+    bound: inspect.BoundArguments,
+    scope: Scope,
+    inside: Sequence[str],
+) -> tuple[Watched, Callable[[Any], Any]] | None:
+    """The one item that a call is, and what makes the caller's of its value; None if it is unknowable."""
     name, since, begun = _shown(function), time.time_ns() - SETTLED_NS, time.monotonic()
     try:
         known = identify(function, graph.called(function))
@@ -184,45 +191,44 @@ def _fill(
         facts.tell_facts(items, 0, seen)
         return items
 
-    def digests() -> dict[str, bytes]:
-        return {each: identify(value, f"{name} {each}").digest for each, value in bound.arguments.items()}
-
     def given() -> bytes:
         return identify(dict(bound.arguments), f"{name} arguments").digest
 
-    #: Of the arguments, before it ran: none if they were others already. And which of them it returned.
-    held: dict[str, bytes] | None = None
-    returned: set[str] = set()
-    #: Its name, if what it returned lies in memory of an argument: written to, that changes too.
-    aliased: list[str] = []
+    #: The arguments before it ran, unless they were others already; what it returned; what is stored of that.
+    before: Arguments | None = None
+    returned: Any = None
+    stored: Any = None
+    #: What it returned a part of, if that is so: written to, that changes too.
+    aliased: str | None = None
 
     def compute(_: int) -> Any:
-        nonlocal held
-        held = digests() if given() == arguments else {}
+        nonlocal before, returned, stored, aliased
+        before = Arguments(bound.arguments, name) if given() == arguments else None
+        if before is not None:
+            before.remember()
         with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
-            value = function(*bound.args, **bound.kwargs)
-        aliased.clear()
-        if aliases.is_view(value, bound.arguments):
-            aliased.append(name)
-        returned.clear()
-        returned.update(each for each, argument in bound.arguments.items() if argument is value)
-        return value
+            returned = function(*bound.args, **bound.kwargs)
+        is_view = aliases.is_view(returned, bound.arguments)
+        aliased = "an argument" if is_view else aliases.held_by(function, returned)
+        stored = returned if before is None else before.stored(returned)
+        return stored
+
+    def settle(value: Any) -> Any:
+        """What the caller is given of what is stored."""
+        if type(value) is not Holding:
+            return value
+        if value is stored:
+            return returned
+        return (before or Arguments(bound.arguments, name)).returned(value)
 
     def unchanged(closely: bool) -> bool:
         if not closely:
             return True
-        if aliased:
-            why = f"{name} returns a view of an argument, which changes with it; return a copy"
+        if aliased is not None:
+            why = f"{name} returns memory of {aliased}, which changes with it; return a copy"
             not_cached(Refused(Code.MUTATES, why))
             return False
-        now = digests()
-        # One that is changed and returned is the value: `batch["x"] = ...; return batch`.
-        if held is None:
-            changed = given() != arguments
-        else:
-            others = now.keys() - returned
-            changed = held.keys() != now.keys() or any(now[each] != held[each] for each in others)
-        if changed:
+        if given() != arguments if before is None else before.are_changed(returned):
             # By itself, or by another thread meanwhile.
             not_cached(Refused(Code.MUTATES, f"{name}: its arguments change while it runs"))
             return False
@@ -235,9 +241,12 @@ def _fill(
         if trial is None:
             return
         seconds = (made.cpu_ns + made.io_ns) / 1e9
-        trial.begin((bound.args, bound.kwargs), made.value, seconds, dict(made.record.stats))
+        given = bound
+        if before is not None:
+            given = inspect.BoundArguments(bound.signature, OrderedDict(before.as_given()))
+        trial.begin((given.args, given.kwargs), stored, seconds, dict(made.record.stats))
 
-    return Watched(
+    watched = Watched(
         open_items,
         compute,
         1,
@@ -248,8 +257,10 @@ def _fill(
         tolerance=lambda: marks.tolerance(function),
         scope=scope,
         trial=trial,
+        inside=inside,
         tried=tried,
     )
+    return watched, settle
 
 
 def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:

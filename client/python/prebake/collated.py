@@ -18,7 +18,7 @@ from prebake import _job, values
 Spans = Sequence[tuple[int, int, int]]
 
 #: Where torch's loaders are made.
-_UTILS = "torch.utils.data._utils"
+_FETCH, _COLLATE, _WORKER = (f"torch.utils.data._utils.{name}" for name in ("fetch", "collate", "worker"))
 
 
 class Collated:
@@ -81,10 +81,12 @@ class Asked(enum.Enum):
 def asked(frame: types.FrameType) -> Asked:
     """By whom what is returned to a frame is put together. It is given nothing but elements, unless it is
     certain that torch's own code, as it came, makes one tensor of them and does nothing else."""
-    fetching, collating, working = (
-        sys.modules.get(f"{_UTILS}.{name}") for name in ("fetch", "collate", "worker")
-    )
-    if fetching is None or collating is None or working is None:
+    fetching = sys.modules.get(_FETCH)
+    if fetching is None or frame.f_code.co_name != "fetch":
+        # Before anything else is looked up: it is asked for each item.
+        return Asked.BY_OTHERS
+    collating, working = sys.modules.get(_COLLATE), sys.modules.get(_WORKER)
+    if collating is None or working is None:
         return Asked.BY_OTHERS
     try:
         if frame.f_code is not fetching._MapDatasetFetcher.fetch.__code__:
@@ -113,9 +115,7 @@ def asked(frame: types.FrameType) -> Asked:
 
 def _is_own(function: Any) -> bool:
     """Whether a function of torch's collating is what it was when torch was imported."""
-    return type(function) is types.FunctionType and function.__globals__ is vars(
-        sys.modules[f"{_UTILS}.collate"]
-    )
+    return type(function) is types.FunctionType and function.__globals__ is vars(sys.modules[_COLLATE])
 
 
 def collate(elements: Sequence[Any]) -> Any:

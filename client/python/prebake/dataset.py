@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import operator
 import sys
@@ -95,12 +94,14 @@ class Dataset(Transparent):
             return uncached()
         by = asked(sys._getframe(1))
         noted = False
-        # What fails there, fails again below, where what was drawn is put back.
-        with contextlib.suppress(Exception):
+        try:
             found = self._at_once(places, by)
             if found is not None:
                 return found
             noted = True
+        except Exception:
+            # It fails again below, where what was drawn is put back.
+            noted = False
         following = places[-1] + 1 if places else 0
         return self._untripped(lambda: self._elements(indices, places, following, by, noted), uncached)
 

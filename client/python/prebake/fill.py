@@ -92,7 +92,7 @@ class Fill:
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
     into it before. `verifier` computes hits again, where that is asked for or has to be proven; `trial` is
-    that of a function.
+    that of a function, and `inside` says which `with` statements it is called in.
 
     Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was
     described when the items were opened and again then, and both are equal. Until then it is withheld.
@@ -110,6 +110,7 @@ class Fill:
         approve: Callable[[Any, int], bool] = lambda items, i: True,
         verifier: verify.Verifier | None = None,
         trial: Trial | None = None,
+        inside: Sequence[str] = (),
     ) -> None:
         self._open_items = open_items
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
@@ -120,7 +121,7 @@ class Fill:
         self._verifier = verifier if verify.share() else None
         #: How hits are computed again; without it the items are no values of the user's.
         self._prover = verifier
-        self._trial = trial
+        self._trial, self._inside = trial, inside
         #: What the items are of, as it was planned.
         self._collection: Any = None
         #: What has to be proven before anything is served or stored; and the world that it was opened in.
@@ -209,7 +210,7 @@ class Fill:
             return self._open_items(job)
         planner = Planner(job)
         items = self._open_items(planner)
-        self._world = world.current()
+        self._world = world.current(self._inside)
         if self._world is None:
             return None
         while items is not None and planner.collection is not None:
@@ -280,7 +281,7 @@ class Fill:
         """Opens the items anew if the world is another one than they were opened in."""
         was = self._world
         if was is not None:
-            now = world.current()
+            now = world.current(self._inside)
             if now is not was and (now is None or now.digest != was.digest):
                 self.reset()
 

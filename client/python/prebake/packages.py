@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import hashlib
 import importlib.util
 import os
 import platform
@@ -249,22 +248,13 @@ def _distribution(root: str, relative: str, top: str) -> Owner | None:
 
 @functools.lru_cache(maxsize=1024)
 def _with_files(installed: _Installed) -> Owner:
-    """A distribution whose version tells its files too: another build may go by the same one.
-
-    Only of files that the build made: what an installer adds differs from one environment to the next (its
-    own notes, compiled modules, which have no digest, and scripts, which lie outside and name their
-    interpreter).
-    """
+    """A distribution whose version tells its files too: another build may go by the same one."""
     try:
-        with open(f"{installed.info}/RECORD", "rb", buffering=0) as file:
-            record = file.read()
-    except OSError:
+        # Where the cache is turned off too: a probe's process is to find what the job found.
+        from prebake._native import record_digest
+    except ImportError:
         return installed.owner
-    own = f"{os.path.basename(installed.info)}/".encode()
-    files = [
-        line.rstrip() for line in record.split(b"\n") if b",sha" in line and not line.startswith((own, b".."))
-    ]
-    if not files:
+    digest = record_digest(f"{installed.info}/RECORD", f"{os.path.basename(installed.info)}/")
+    if digest is None:
         return installed.owner
-    digest = hashlib.blake2b(b"\n".join(sorted(files)), digest_size=8).hexdigest()
     return Owner(installed.owner.name, f"{installed.owner.version} of files {digest}")

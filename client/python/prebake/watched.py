@@ -65,8 +65,8 @@ class Watched:
     depends what a name stands for. `declared(i)` names the files and folders of item i. `described()` tells
     what the values are known by, and since when (ns). With `background`, threads that record nothing
     themselves work for a fill; code that runs is watched in `scope`. Items that are not `extensible` are
-    opened anew when more is found. `trial` is that of a function; `tried` is told what was made and may be
-    stored.
+    opened anew when more is found. `trial` is that of a function, which is called `inside` those `with`
+    statements; `tried` is told what was made and may be stored.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Watched:
         extensible: bool = True,
         tolerance: Callable[[], float | None] = lambda: None,
         trial: Trial | None = None,
+        inside: Sequence[str] = (),
         tried: Callable[[Made], None] = lambda made: None,
     ) -> None:
         self._open_items = open_items
@@ -108,6 +109,7 @@ class Watched:
             approve=self._approve_first,
             verifier=Verifier(lambda i: self._anew(self.fill, i), tolerance, proves=_is_value),
             trial=trial,
+            inside=inside,
         )
         self._further = Fill(
             lambda job: open_items(job, self._found),
@@ -119,6 +121,7 @@ class Watched:
             approve=self._approve,
             verifier=Verifier(lambda i: self._anew(self._further, i), tolerance, proves=_is_value),
             trial=trial,
+            inside=inside,
         )
 
     def many(self, indices: Sequence[int], ahead: Ahead) -> list[Any]:

@@ -379,6 +379,16 @@ impl Items {
         Ok(found.map(|(view, layout)| (View::new(view), layout.to_string())))
     }
 
+    /// The layouts of items that were located; None if it is not known where one of them lies.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
+    fn layouts(&self, py: Python<'_>, indices: Vec<usize>) -> Option<Vec<String>> {
+        py.detach(|| {
+            let numbers = self.items.layouts(&indices)?;
+            let text = |number| Some(self.items.layout(number)?.to_string());
+            numbers.into_iter().map(text).collect()
+        })
+    }
+
     /// Those of some items that are there, of inputs as they are now. Nothing is leased, and nothing waited for.
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are copied")]
     fn locate(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<usize>> {

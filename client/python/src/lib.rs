@@ -12,6 +12,7 @@ mod look;
 mod plain;
 #[allow(unsafe_code)]
 mod raw;
+mod record;
 
 use crate::error::raise;
 use crate::raw::buffer::Parts;
@@ -88,6 +89,8 @@ mod _native {
     use super::raw::looks::listen_looks;
     #[pymodule_export]
     use super::raw::memory::lie_at;
+    #[pymodule_export]
+    use super::record::record_digest;
     #[pymodule_export]
     use super::{after_fork, before_fork, digest, folder, hash_file};
 }

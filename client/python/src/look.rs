@@ -22,7 +22,7 @@ pub(crate) struct Look {
 #[pymethods]
 impl Look {
     /// Of roots; of `objects`, which refer to `referents`; of `spaces`, dictionaries and names in them, under which `values`
-    /// are, or `absent`; of `calls`, functions and what they yield; of `variables`, which may be given the values that they had;
+    /// are, or `absent`; of `calls`, functions and what they yield, a list by which objects are in it; of `variables`, which may be given the values that they had;
     /// of all that is in dictionaries, of which copies are given; of how many `modules` there are; and of the process's folder.
     #[new]
     #[expect(
@@ -91,7 +91,13 @@ impl Look {
     fn calls_yield(&self, py: Python<'_>) -> PyResult<bool> {
         for (function, value) in &self.calls {
             let now = function.bind(py).call0()?;
-            if !now.is(value) && !now.eq(value)? {
+            let holds = match (now.cast::<PyList>(), value.bind(py).cast::<PyList>()) {
+                (Ok(now), Ok(before)) => {
+                    now.len() == before.len() && now.iter().zip(before).all(|(each, was)| each.is(&was))
+                }
+                _ => now.is(value) || now.eq(value)?,
+            };
+            if !holds {
                 return Ok(false);
             }
         }

@@ -74,7 +74,9 @@ def make_images(folder: Path, count: int, shape: tuple[int, int] = (48, 64), **h
     paths = []
     for i in range(count):
         path = folder / f"{i:03}.jpg"
-        Image.fromarray(numbers.integers(0, 256, (*shape, 3), dtype=np.uint8)).save(path, **{"quality": 90, **how})
+        Image.fromarray(numbers.integers(0, 256, (*shape, 3), dtype=np.uint8)).save(
+            path, **{"quality": 90, **how}
+        )
         settle(path)
         paths.append(str(path))
     return paths

@@ -50,14 +50,14 @@ def raising() -> Any:
 @pytest.mark.parametrize("switch", [recursion, errors, raising, drawn, configured, precise])
 def test_what_is_switched_is_another_world(switch: Callable[[], Any]) -> None:
     around = switch()
-    before = ambient.switched(), dict(package_settings.changed())
+    before = ambient.Seen(), dict(package_settings.changed())
     here = world.current()
     with around:
-        within = ambient.switched(), dict(package_settings.changed())
+        within = ambient.Seen(), dict(package_settings.changed())
         assert within[0] != before[0] and within[1] != before[1]
         there = world.current()
         assert here is not None and there is not None and there.digest != here.digest
-    assert (ambient.switched(), dict(package_settings.changed())) == before
+    assert (ambient.Seen(), dict(package_settings.changed())) == before
 
 
 def test_nothing_is_told_of_what_is_as_at_first() -> None:

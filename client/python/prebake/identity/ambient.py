@@ -11,10 +11,12 @@ import _locale
 import contextvars
 import csv
 import decimal
+import functools
 import operator
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from prebake.identity import package_settings
@@ -31,12 +33,24 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch._C", "_len_torch_function_stack", 0),
     ("torch._C", "_len_torch_dispatch_stack", 0),
 )
-#: The same without the values; the last tells whether others may have changed.
-SETTINGS = (*((module, name) for module, name, _ in _FLAGS), (__name__, "switched"))
+#: The same without the values, and what tells whether others may have changed: as few calls as can be, since
+#: all are asked before each item.
+SETTINGS = (
+    *((module, name) for module, name, _ in _FLAGS),
+    ("sys", "getrecursionlimit"),
+    ("sys", "get_int_max_str_digits"),
+    ("_csv", "field_size_limit"),
+    (__name__, "numeric_locale"),
+    (__name__, "plain"),
+    # Last: to ask for the decimal context makes one.
+    (__name__, "kept"),
+)
 #: What Pillow takes for no attack, in pixels.
 _PIXELS = 1024 * 1024 * 1024 // 4 // 3
 #: Types of values that are compared by what they are. Of others nothing is known.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+#: Of a decimal context.
+_DECIMAL = operator.attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 #: Of a dialect, besides its name.
 _DIALECT = [
     "delimiter",
@@ -50,56 +64,68 @@ _DIALECT = [
 ]
 
 
-class Held:
-    """Objects that are equal only to themselves."""
+class Seen:
+    """What tells that a setting may be another one, as it is now. Objects that are `kept` are equal only to
+    themselves."""
 
-    __slots__ = ("_objects",)
+    __slots__ = ("_kept", "_said")
 
-    def __init__(self, objects: tuple[Any, ...]) -> None:
-        self._objects = objects
+    def __init__(self) -> None:
+        self._said = _said(SETTINGS)
+        self._kept = kept()
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Held) or len(self._objects) != len(other._objects):
+        if not isinstance(other, Seen) or self._said != other._said or len(self._kept) != len(other._kept):
             return False
-        return all(map(operator.is_, self._objects, other._objects))
+        return all(map(operator.is_, self._kept, other._kept))
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def cheap() -> list[tuple[str, Any]]:
-    """What tells that a setting of a module that is imported may be another, by name."""
-    found = []
-    for name, attribute in SETTINGS:
-        module = sys.modules.get(name)
-        # One that is being imported by another thread has none yet.
-        tells = None if module is None else getattr(module, attribute, None)
-        if callable(tells):
-            found.append((f"{name}.{attribute}", tells()))
+def _said(settings: Iterable[tuple[str, str]]) -> list[Any]:
+    """What is said of settings of modules that are imported."""
+    found: list[Any] = []
+    modules = sys.modules
+    for name, attribute in settings:
+        if name in modules and attribute != "kept":
+            # One that is being imported by another thread has none yet.
+            tells = getattr(modules[name], attribute, None)
+            found.append((name, attribute, tells() if callable(tells) else None))
     return found
 
 
-def switched() -> Any:
-    """Changes with any of `settings`. Asked before every batch, so that each is held and not looked into."""
-    options = sys.modules.get("pandas._config.config")
-    dialects = map(csv.get_dialect, csv.list_dialects())
+def kept() -> list[Any]:
+    """Objects of which another one stands where a setting is another one."""
+    found = [*contextvars.copy_context().values(), *warnings.filters]
+    found += map(csv.get_dialect, csv.list_dialects())
+    if "matplotlib" in sys.modules:
+        found += package_settings.matplotlib_values()
+    if "pandas._config.config" in sys.modules:
+        found += package_settings.pandas_values()
+    return found
+
+
+def plain() -> tuple[Any, ...]:
+    """Settings that are plain values."""
+    modules = sys.modules
     return (
         decimal_context(),
-        csv.field_size_limit(),
-        _locale.setlocale(_locale.LC_ALL, None),
-        largest_image(),
-        Held((*dialects, *contextvars.copy_context().values(), *package_settings.held())),
-        None if options is None else _plain(getattr(options, "_global_config", None)),
-        package_settings.quick(),
+        largest_image() if "PIL.Image" in modules else None,
+        package_settings.sklearn() if "sklearn._config" in modules else None,
+        package_settings.mpmath() if "mpmath" in modules else None,
     )
 
 
 def values() -> Iterator[tuple[str, Any]]:
     """The settings that are not as they are at first, by name: the same in any process, whether or not it
     has imported the modules yet."""
-    first = {f"{module}.{name}": value for module, name, value in _FLAGS}
-    yield from ((name, value) for name, value in cheap() if name in first and value != first[name])
-    for tells in (contexts, dialects, numeric_locale):
-        yield tells.__name__, tells()
+    first = {(module, name): value for module, name, value in _FLAGS}
+    for module, name, value in _said(first):
+        if value is not None and value != first[module, name]:
+            yield f"{module}.{name}", value
+    yield "contexts", contexts()
+    yield "dialects", dialects()
+    yield "locale", numeric_locale()
     if (pixels := largest_image()) not in (None, _PIXELS):
         yield "largest image", pixels
     if options := pandas_options():
@@ -119,8 +145,8 @@ def contexts() -> Any:
 
 def decimal_context() -> tuple[Any, ...]:
     """By what decimal arithmetic is done; flags only tell what happened."""
-    now = decimal.getcontext()
-    return now.prec, now.rounding, now.Emin, now.Emax, now.capitals, now.clamp
+    found: tuple[Any, ...] = _DECIMAL(decimal.getcontext())
+    return found
 
 
 def dialects() -> Any:
@@ -130,9 +156,8 @@ def dialects() -> Any:
     return csv.field_size_limit(), said
 
 
-def numeric_locale() -> str:
-    """How numbers and texts are written and ordered."""
-    return _locale.setlocale(_locale.LC_ALL, None)
+#: How numbers and texts are written and ordered.
+numeric_locale = functools.partial(_locale.setlocale, _locale.LC_ALL)
 
 
 def pandas_options() -> Any:

@@ -86,5 +86,6 @@ def named(file: str, data: bytes, is_script: bool) -> Iterator[str]:
         name = text.decode("utf-8", "replace")
         for folder in folders:
             path = os.path.join(folder, name)
-            if not path.endswith(_CODE) and os.path.isfile(path):
+            # Asked for first without raising an error for each that is not there.
+            if not path.endswith(_CODE) and os.access(path, os.F_OK) and os.path.isfile(path):
                 yield path

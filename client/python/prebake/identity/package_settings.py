@@ -1,11 +1,13 @@
 """Settings that packages keep in objects of their own, as far as the packages are imported.
 
-Each is told twice: so quickly that it can be asked before every batch, and as what is not as it is at first.
-Where nothing is set, nothing is told, so that a process that imports a package later is in the same world.
+Each is told as what is not as it is at first: where nothing is set, nothing is told, so that a process that
+imports a package later is in the same world. `ambient.py` asks before every item whether one may be another.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -69,15 +71,41 @@ _ALL: tuple[Callable[[], Any], ...] = (
 )
 
 
-def quick() -> tuple[Any, ...]:
-    """Another one if a setting is another one. NumPy's errors are in the context, others in `held`."""
-    return interpreter(), raising_warnings(), sklearn(), mpmath()
-
-
-def held() -> Iterable[Any]:
+def matplotlib_values() -> Iterable[Any]:
     """Settings too many to be looked into each time: replaced where one is another one."""
     settings = getattr(sys.modules.get("matplotlib"), "rcParams", None)
     return dict.values(settings) if isinstance(settings, dict) else ()
+
+
+def pandas_values() -> Iterable[Any]:
+    """The same of pandas' options, which lie in dictionaries in a dictionary."""
+    config = sys.modules.get("pandas._config.config")
+    options, registered = (getattr(config, name, None) for name in ("_global_config", "_registered_options"))
+    if not isinstance(options, dict) or not isinstance(registered, dict):
+        return ()
+    return itertools.chain.from_iterable(map(dict.values, _dictionaries(_Same(options), len(registered))))
+
+
+class _Same:
+    """An object, for what is kept of it: equal where it is the same."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+@functools.lru_cache(maxsize=4)
+def _dictionaries(of: _Same, registered: int) -> list[dict[str, Any]]:
+    """A dictionary and all within it, once so many options are registered."""
+    found = [of.value]
+    for each in found:
+        found += [inner for inner in each.values() if isinstance(inner, dict)]
+    return found
 
 
 def changed() -> Iterator[tuple[str, Any]]:

@@ -18,10 +18,9 @@ import locale
 import marshal
 import os
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prebake import clients, packages
@@ -83,8 +82,9 @@ def differences(world: World, described: bytes) -> str:
     return ", ".join(named[:NAMED_MAX]) + more if named else "nothing that is known of"
 
 
-def current() -> World | None:
-    """The world of this process as it is now; None if it cannot be told, which is said once."""
+def current(inside: Sequence[str] = ()) -> World | None:
+    """The world of this process as it is now, inside these `with` statements; None if it cannot be told,
+    which is said once."""
     global _last
     try:
         seen = _seen()
@@ -93,7 +93,7 @@ def current() -> World | None:
             # It may be an element that is made meanwhile: what is read here is none of its inputs.
             with clients.own():
                 _last = last = seen, _described()
-        return last[1]
+        return _inside(last[1], inside) if inside else last[1]
     except Exception as error:
         # Modules are odd objects: looking at one can raise anything.
         warn_once("world", f"not cached: what surrounds this process cannot be told: {error}")
@@ -107,12 +107,19 @@ _lock = threading.Lock()
 def _seen() -> Any:
     """What tells that the world may be another one, cheaply."""
     variables = getattr(os.environ, "_data", None) or os.environ
-    return len(sys.modules), list(sys.argv), dict(variables), _folder(), len(_cells()), ambient.cheap()
+    return len(sys.modules), list(sys.argv), dict(variables), _folder(), len(_cells()), ambient.Seen()
 
 
 def _described() -> World:
     with _lock:
-        parts = dict(sorted(_parts()))
+        return _world(dict(sorted(_parts())))
+
+
+def _inside(world: World, statements: Sequence[str]) -> World:
+    return _world({**world.parts, **{f"with statement {each}": "" for each in statements}})
+
+
+def _world(parts: dict[str, str]) -> World:
     whole = hashlib.blake2b(key=_CONTEXT, digest_size=32)
     for name, digest in parts.items():
         whole.update(f"{len(name)}:{name}={digest};".encode("utf-8", "surrogatepass"))
@@ -179,7 +186,8 @@ def counts_variable(name: bytes) -> bool:
 def _modules() -> Iterator[tuple[str, str]]:
     """The user's own files that are imported, by content."""
     modules = [(name, module) for name, module in list(sys.modules.items()) if module is not None]
-    own = {name for name, module in modules if "." not in name and _is_own(name, module)}
+    installed = _roots(tuple(sys.path))
+    own = {name for name, module in modules if "." not in name and _is_own(name, module, installed)}
     for name, module in modules:
         if name.partition(".")[0] in own:
             file = vars(module).get("__file__")
@@ -239,18 +247,25 @@ def leave_out(file: str) -> None:
 def is_generated(file: str) -> bool:
     """Whether a module was written while the program ran, as TensorFlow's autograph does: to a temporary
     folder, under another name each time."""
-    if not file.startswith(os.path.join(tempfile.gettempdir(), "")):
+    if not file.startswith(_temporary()):
         return False
     script = getattr(sys.modules.get("__main__"), "__file__", None) or os.path.join(_folder(), "")
     return not file.startswith((os.path.join(_folder(), ""), os.path.join(os.path.dirname(script), "")))
 
 
-def _is_own(name: str, module: Any) -> bool:
-    if name == "prebake" or not hasattr(module, "__dict__"):
+def _temporary() -> tuple[str, ...]:
+    """Where temporary files may lie. Python's own look for it writes one."""
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return tuple(os.path.join(each, "") for each in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp"))
+
+
+def _is_own(name: str, module: Any, installed: tuple[str, ...]) -> bool:
+    held = getattr(module, "__dict__", None)
+    if name == "prebake" or held is None:
         return False
-    file = vars(module).get("__file__")
+    file = held.get("__file__")
     if type(file) is str:
-        return not is_installed(file)
+        return not file.startswith(installed)
     return name in packages.SCRIPTS or getattr(module, "__path__", None) is not None
 
 
@@ -293,8 +308,9 @@ _texts: dict[str, bytes] = {}
 def _read(file: str) -> str:
     try:
         with open(file, "rb", buffering=0) as source:
-            data = source.read(SOURCE_BYTES_MAX)
-            if len(data) < SOURCE_BYTES_MAX:
+            size = os.fstat(source.fileno()).st_size
+            # Not into a buffer of the largest size: memory that is fresh takes longer than reading.
+            if size < SOURCE_BYTES_MAX and len(data := source.read(size + 1)) == size:
                 _texts[file] = data
                 return _digest(data)
     except OSError:

@@ -38,10 +38,14 @@ def _kind(node: Any) -> Any:
     return 0 if type(node) in (int, float) else node
 
 
-def rarest_first(indices: Sequence[int], layout: Callable[[int], str | None]) -> list[int]:
+def rarest_first(
+    indices: Sequence[int], layouts: Callable[[Sequence[int]], Sequence[str] | None]
+) -> list[int]:
     """Indices so ordered that one of each kind comes first, the rarest kind before all others."""
-    looked_at = {i: layout(i) for i in indices[:LOOKED_AT_MAX]}
-    kinds = {i: of_layout(each) for i, each in looked_at.items() if each is not None}
+    looked_at = indices[:LOOKED_AT_MAX]
+    kinds = dict(zip(looked_at, map(of_layout, layouts(looked_at) or ()), strict=False))
+    if len(set(kinds.values())) < 2:
+        return list(indices)
     count, nth = Counter(kinds.values()), Counter[str]()
     order = []
     for place, i in enumerate(indices):

@@ -317,12 +317,8 @@ class Proof:
         def by_digest(indices: Sequence[int]) -> list[int]:
             return sorted(indices, key=lambda i: digest(CONTEXT, b"%d" % i + self._here.digest))
 
-        def layout(i: int) -> str | None:
-            stored = items.stored(i)
-            return None if stored is None else str(stored[1])
-
         def in_turn(indices: Sequence[int]) -> list[int]:
-            return kinds.rarest_first(by_digest(indices), layout)
+            return kinds.rarest_first(by_digest(indices), items.layouts)
 
         yield from (i for i in [*there[:1], *in_turn(there[1:])] if i not in self._same)
         count = len(items)
@@ -460,7 +456,7 @@ def compare(
     Raises `Tripped` as a fill does, with the generators at where they were.
     """
     given, found = items.input(i), items.stored(i)
-    if given is None or found is None or not unchanged(True):
+    if given is None or found is None:
         return None
     stored, layout = found
     if not verifier.proves(stored, layout):
@@ -480,7 +476,8 @@ def compare(
     by = culprit(i) if drawn is not None else None
     if by is not None:
         raise Tripped(drawn or "", before, by)
-    if items.input(i) != given or not unchanged(True):
+    # What is equal is served after the same look as any other hit; what differs has to be what was opened.
+    if items.input(i) != given or not unchanged(how is not None):
         return None
     return True if how is None else Other(value, how)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import inspect
 import io
 import os
 import pickle
@@ -26,6 +27,7 @@ from prebake._sent import send
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
 from prebake.judgement import Verdict
+from prebake.purity.given import Arguments
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
 SECONDS_MAX = 10.0
@@ -73,8 +75,15 @@ class Applied:
         self.function = function
 
     def __call__(self, given: tuple[Any, Any]) -> Any:
+        """What is stored of the value."""
         args, kwargs = given
-        return self.function(*args, **kwargs)
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        # It is called more than once on these, and may change which members a dictionary has.
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = dict(value) if type(value) is dict else value
+        before = Arguments(bound.arguments, "it")
+        return before.stored(self.function(*bound.args, **bound.kwargs))
 
 
 class Trial:
@@ -112,8 +121,8 @@ class Trial:
     def begin(
         self, given: tuple[Any, Any], value: Any, seconds: float, stats: dict[str, tuple[int, ...]]
     ) -> None:
-        """Has it run again, if that was not done yet; `stats` are those of the files that it read. Best
-        effort: without it the function stays unproven."""
+        """Has it run again, if that was not done yet; `value` is what is stored, and `stats` are those of the
+        files that it read. Best effort: without it the function stays unproven."""
         if seconds > SECONDS_MAX or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
             return
         if any(each.digest == self._known.digest for each in _waiting):

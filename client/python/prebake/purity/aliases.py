@@ -1,10 +1,11 @@
 """Values that lie in the memory of what they were made from: a view of an argument changes with it, a hit
-does not."""
+does not. Nor is a hit what a function holds itself: a table of its module that it returns."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 #: Containers within containers that are looked into, and members of each.
@@ -21,6 +22,24 @@ def is_view(value: Any, given: Any) -> bool:
         if any(mine is not own and start < last and first < end for own, first, last in theirs):
             return True
     return False
+
+
+def held_by(function: Callable[..., Any], value: Any) -> str | None:
+    """The name by which a function holds what it returned, or the memory of that; None if it does not."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    namespace = function.__globals__
+    held = {name: namespace[name] for name in code.co_names if name in namespace}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            held[name] = cell.cell_contents
+    for name, each in held.items():
+        if each is value and (type(each) in (list, dict, set, bytearray) or any(_arrays(each, 0))):
+            return name
+        if is_view(value, each) or any(mine is each for mine in _arrays(value, DEPTH_MAX)):
+            return name
+    return None
 
 
 def _arrays(value: Any, depth: int) -> Iterator[Any]:
