@@ -62,6 +62,11 @@ class Builder:
         #: Expressions that are evaluated before each call and after all of them, in the script.
         self.between: list[str] = []
         self.after: list[str] = []
+        #: Functions in the script that are given each call, and its number.
+        self.inside: list[str] = []
+        #: How many calls or elements there are in a run, and the one that alone has what constructs make.
+        self.count = 3
+        self.rare: int | None = None
         #: What the function returns, in its body.
         self.parts: list[str] = []
 
@@ -116,6 +121,10 @@ class Builder:
 
     def part(self, expression: str) -> None:
         """An element of what the function returns, made in it or by a function beside it."""
+        if self.rare is not None:
+            # Of another type than all others are, or of the same.
+            a, z = ("str(", ")") if self.rare % 2 else ("(", ")")
+            expression = f"({a}{expression}{z} if i == {self.rare} else {a}i{z})"
         if self.home == self.host and self.rng.random() < 0.6:
             self.parts.append(expression)
             return

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from builder import Builder
 
-#: Calls, or elements, of each run.
-COUNT = 3
 #: Calls where something changes between them.
 CALLS = 5
 Front = Callable[[Builder], str]
@@ -35,7 +33,9 @@ def _function(b: Builder, head: str = "def f(i):", *decorators: str) -> None:
 def _calls(b: Builder, call: str) -> str:
     """The rows of all calls; where something changes between them, two arguments take turns."""
     if not b.between:
-        return f"[{call} for i in range({COUNT})]"
+        return f"[{call} for i in range({b.count})]"
+    for each in b.inside if "ds[" not in call else ():
+        call = f"{each}(j, lambda i=i: {call})"
     before, after = ", ".join(b.between), "".join(f", {each}" for each in b.after)
     return f"[({before}, {call}{after})[{len(b.between)}] for j in range({CALLS}) for i in [j % 2]]"
 
@@ -61,7 +61,7 @@ def function(b: Builder) -> str:
 
 @front(3)
 def function_of_files(b: Builder) -> str:
-    b.data |= {f"{i}.dat": f"{i}\n" for i in range(COUNT)}
+    b.data |= {f"{i}.dat": f"{i}\n" for i in range(b.count)}
     _function(b, "def f(path):\n    i = int(open(path).read())", "@prebake.cached(inputs=['path'])")
     return _calls(b, f"{b.use('main', b.host)}f(f'{{i}}.dat')")
 
@@ -102,16 +102,16 @@ def method(b: Builder) -> str:
 def generator(b: Builder) -> str:
     _function(b)
     b.add(b.host, "@prebake.cached\ndef each(count):\n    for i in range(count):\n        yield f(i)")
-    return f"list({b.use('main', b.host)}each({COUNT}))"
+    return f"list({b.use('main', b.host)}each({b.count}))"
 
 
 @front(1)
 def steps(b: Builder) -> str:
-    b.data |= {f"{i}.dat": f"{i}\n" for i in range(COUNT)}
+    b.data |= {f"{i}.dat": f"{i}\n" for i in range(b.count)}
     b.add(b.host, "def load(path):\n    return int(open(path).read())")
     _function(b)
     host = b.use("main", b.host)
-    b.add("main", f"ds = prebake.wrap([f'{{i}}.dat' for i in range({COUNT})], [{host}load, {host}f])")
+    b.add("main", f"ds = prebake.wrap([f'{{i}}.dat' for i in range({b.count})], [{host}load, {host}f])")
     return _calls(b, "ds[i]")
 
 
@@ -120,7 +120,7 @@ def dataset(b: Builder) -> str:
     _function(b)
     b.add(
         b.host,
-        f"class Data:\n    def __len__(self):\n        return {COUNT}\n"
+        f"class Data:\n    def __len__(self):\n        return {b.count}\n"
         "    def __getitem__(self, i):\n        return f(i)",
     )
     b.add("main", f"ds = prebake.wrap({b.use('main', b.host)}Data())")
@@ -130,6 +130,6 @@ def dataset(b: Builder) -> str:
 @front(1)
 def iterable(b: Builder) -> str:
     _function(b)
-    b.add(b.host, f"class Stream:\n    def __iter__(self):\n        return (f(i) for i in range({COUNT}))")
+    b.add(b.host, f"class Stream:\n    def __iter__(self):\n        return (f(i) for i in range({b.count}))")
     b.add("main", f"ds = prebake.wrap({b.use('main', b.host)}Stream())")
     return "list(ds)"

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
 
-for kind in ("settings", "library", "names", "objects", "patches", "files", "between", "hidden"):
+for kind in ("settings", "library", "names", "objects", "patches", "files", "between", "hidden", "given"):
     # Each adds its own; a seed means the same as long as the order is.
     importlib.import_module(f"constructs_{kind}")
 
 #: Constructs of a program, at most. Most have one or two: a failure is then easily told.
 CONSTRUCTS_MAX = 4
+#: One program in so many has one element of many that alone has what the constructs make.
+RARE_EVERY = 5
+COUNT_RARE = 20
 #: One that goes to another folder.
 ALONE = "between folders"
 
@@ -35,6 +38,12 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
     of_seed, names = drawn(seed)
     b = Builder(seed)
     kept = range(len(names)) if keep is None else keep
+    rng = random.Random(f"{seed} rare")
+    if not rng.randrange(RARE_EVERY):
+        b.count, b.rare = COUNT_RARE, rng.randrange(COUNT_RARE)
+        if any(name.startswith(("between", "within")) for name in names):
+            # There are two arguments, in turn.
+            b.rare %= 2
     for n in kept:
         b.begin(n)
         b.part(CONSTRUCTS[names[n]](b))
