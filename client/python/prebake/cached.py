@@ -219,7 +219,11 @@ def _fill(
             return value
         if value is stored:
             return returned
-        return (before or Arguments(bound.arguments, name)).returned(value)
+        try:
+            return (before or Arguments(bound.arguments, name)).returned(value)
+        except LookupError:
+            # Another thread changed what was given meanwhile.
+            return function(*bound.args, **bound.kwargs)
 
     def unchanged(closely: bool) -> bool:
         if not closely:

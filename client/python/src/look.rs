@@ -22,8 +22,8 @@ pub(crate) struct Look {
 #[pymethods]
 impl Look {
     /// Of roots; of `objects`, which refer to `referents`; of `spaces`, dictionaries and names in them, under which `values`
-    /// are, or `absent`; of `calls`, functions and what they yield, a list by which objects are in it; of `variables`, which may be given the values that they had;
-    /// of all that is in dictionaries, of which copies are given; of how many `modules` there are; and of the process's folder.
+    /// are, or `absent`; of `calls`, functions and what they yield, a list by which objects are in it; of `variables`, which
+    /// may be given the values that they had; of all that is in dictionaries, of which copies are given; of how many `modules` there are; and of the process's folder.
     #[new]
     #[expect(
         clippy::too_many_arguments,

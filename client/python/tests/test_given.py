@@ -102,6 +102,7 @@ CASES = {
         "result.append(n := 4); print(TABLE, f(1))",
         None,
     ),
+    "an array of its module": ("n", "    return ARRAY", "", "1", "result += 1; print(ARRAY)", 2),
     "a part of an array of its module": (
         "n",
         "    return ARRAY[n:]",

@@ -34,10 +34,11 @@ def held_by(function: Callable[..., Any], value: Any) -> str | None:
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
             held[name] = cell.cell_contents
+    arrays = list(_arrays(value, DEPTH_MAX))
     for name, each in held.items():
-        if each is value and (type(each) in (list, dict, set, bytearray) or any(_arrays(each, 0))):
+        if each is value and type(each) in (list, dict, set, bytearray):
             return name
-        if is_view(value, each) or any(mine is each for mine in _arrays(value, DEPTH_MAX)):
+        if arrays and (any(mine is each for mine in arrays) or is_view(value, each)):
             return name
     return None
 
