@@ -299,9 +299,10 @@ def _failed(error: Exception) -> None:
         scope.unseen = scope.unseen or f"it could not be watched: {type(error).__name__}: {error}"
 
 
-def _read_variable(depth: int) -> None:
-    frame: types.FrameType | None = sys._getframe(depth)
-    name = frame.f_locals.get("key") if frame is not None else None
+def _read_variable(asking: types.FrameType) -> None:
+    """Takes note of the variable that a call of `_READ_VARIABLE` is asked for."""
+    name = asking.f_locals.get("key")
+    frame: types.FrameType | None = asking
     while frame is not None and frame.f_code.co_filename in _MAPPINGS:
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.startswith(_HERE):
@@ -381,7 +382,7 @@ class _Calls:
             return
         try:
             if frame.f_code is _READ_VARIABLE:
-                _read_variable(2)
+                _read_variable(frame)
             else:
                 _see(frame.f_code, frame)
         except Exception as error:
@@ -445,7 +446,7 @@ class _Monitoring:
         try:
             if code is _READ_VARIABLE:
                 if _active:
-                    _read_variable(3)
+                    _read_variable(sys._getframe(1))
                 return None
             if not _see(code, sys._getframe(1)):
                 self._lost = True
