@@ -1,9 +1,10 @@
 """What transforms hold, by identity: a look that is cheap enough for every batch.
 
 While it holds, nothing was assigned since it was taken: to a field, a global, a name in a module or class of
-the user's, a small array or a variable of the process. A change inside a large array or a long table, in
-installed code, or deeper than the bounds, is left to the full description, which is made before anything is
-stored.
+the user's, a small array or a variable of the process; nor to a name of an
+installed module or a member of an installed class that their code names. A change inside a large array or a
+long table, deeper in installed code, or deeper than the bounds, is left to the full description, which is
+made before anything is stored.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Snapshot:
 
     __slots__ = (
         "_arrays",
+        "_classes",
         "_contents",
         "_lengths",
         "_referents",
@@ -62,6 +64,8 @@ class Snapshot:
         self._values: list[Any] = []
         #: Containers that are not looked into, and how long they are.
         self._tables: list[Any] = []
+        #: Installed classes of which all members are compared.
+        self._classes: set[int] = set()
         #: Arrays, which are written to in place.
         self._arrays: list[Any] = []
         #: All that was met.
@@ -108,13 +112,12 @@ class Snapshot:
                 self._walked.append(value)
                 self._referents += gc.get_referents(value)
             return ()
-        if (
-            issubclass(type(value), type)
-            and packages.owner(value.__module__) is not None
-            or packages.offers(value)
-        ):
-            # Installed: what is set in it at run time is left to the description. Functions of Cython refer
-            # to all that is in their module, and to a table that is made when somebody asks for it.
+        if issubclass(type(value), type) and packages.owner(value.__module__) is not None:
+            self._members(value)
+            return ()
+        if packages.offers(value):
+            # Functions of Cython refer to all that is in their module, and to a table that is made when
+            # somebody asks for it.
             return ()
         if _content(value) is not None:
             self._arrays.append(value)
@@ -131,11 +134,24 @@ class Snapshot:
         for each in named:
             if not issubclass(type(each), types.ModuleType) or id(each) in modules:
                 continue
-            if packages.owner(each.__name__) is None:
-                modules[id(each)] = each
-                named += self._space(vars(each), tuple(sorted(used.names & vars(each).keys())))
+            modules[id(each)] = each
+            found = self._space(vars(each), tuple(sorted(used.names & vars(each).keys())))
+            is_installed = packages.owner(each.__name__) is not None
+            # Of installed code not what its functions refer to.
+            named += [held for held in found if issubclass(type(held), type)] if is_installed else found
         held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
         return [*held, *named]
+
+    def _members(self, cls: type) -> None:
+        """Takes what an installed class and those that it extends hold: a job may put a method of its own in
+        the place of theirs. What is set deeper is left to the description."""
+        for each in cls.__mro__:
+            if each.__flags__ & packages.HEAP_TYPE and id(each) not in self._classes:
+                self._classes.add(id(each))
+                # The dictionary itself: what `vars` gives only shows it.
+                for space in gc.get_referents(vars(each)):
+                    self._walked.append(space)
+                    self._referents += gc.get_referents(space)
 
     def _space(self, space: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
         self._spaces.append((space, names))

@@ -59,7 +59,8 @@ class Verifier:
     `compute` makes item i anew, from nothing that is cached. `culprit` and `unchanged` are as in `Fill`.
     `tolerance` is by how much numbers may differ, as a share of the largest of an array; None asks for equal
     bits. `blame` looks for what does not reproduce. `proves` says whether an element (bytes and layout) is
-    what was made of an item, rather than something that only leads to it.
+    what was made of an item, rather than something that only leads to it. `again` computes an item once more
+    where `compute` gives what was just made of it.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class Verifier:
         tolerance: Callable[[], float | None] = lambda: None,
         blame: Blame = lambda i: (None, ""),
         proves: Callable[[Any, str], bool] = lambda stored, layout: True,
+        again: Callable[[int], Any] | None = None,
     ) -> None:
         self.compute = compute
+        self.again = again or compute
         self.tolerance = tolerance
         self.proves = proves
         self._blame = blame

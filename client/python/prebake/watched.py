@@ -107,7 +107,7 @@ class Watched:
             unchanged,
             culprit=culprit,
             approve=self._approve_first,
-            verifier=Verifier(lambda i: self._anew(self.fill, i), tolerance, proves=_is_value),
+            verifier=self._verifier(lambda i: self._anew(self.fill, i), tolerance),
             trial=trial,
             inside=inside,
         )
@@ -119,10 +119,13 @@ class Watched:
             culprit=culprit,
             spent=self._spent,
             approve=self._approve,
-            verifier=Verifier(lambda i: self._anew(self._further, i), tolerance, proves=_is_value),
+            verifier=self._verifier(lambda i: self._anew(self._further, i), tolerance),
             trial=trial,
             inside=inside,
         )
+
+    def _verifier(self, compute: Callable[[int], Held], tolerance: Callable[[], float | None]) -> Verifier:
+        return Verifier(compute, tolerance, proves=_is_value, again=self._once_more)
 
     def many(self, indices: Sequence[int], ahead: Ahead) -> list[Any]:
         """Values in the order of `indices`."""
@@ -218,9 +221,15 @@ class Watched:
             record.stats.setdefault(path, stat)
 
     def _anew(self, fill: Fill, i: int) -> Held:
-        """What a hit is when it is computed again. A list of names is not: it only says where to look on."""
-        held = fill.stored(i)
-        return held if held is not None and held[0] is not None else (None, self._value(i))
+        """What a hit is when it is computed again. A list of names is not: it only says where to look on. Nor
+        is what this thread made and did not give out yet: code may count its calls."""
+        held, made = fill.stored(i), self._made.get(i)
+        if held is not None and held[0] is not None:
+            return held
+        return None, self._value(i) if made is None else made.value
+
+    def _once_more(self, i: int) -> Held:
+        return None, self._value(i)
 
     def _first(self, i: int) -> Held:
         made = self._made[i] = self._run(self.fill, i)

@@ -25,7 +25,6 @@ from prebake.identity import package_settings
 _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch", "is_grad_enabled", True),
     ("torch", "is_inference_mode_enabled", False),
-    ("torch._C", "_is_any_autocast_enabled", False),
     ("torch", "get_num_threads", len(os.sched_getaffinity(0))),
     ("torch", "are_deterministic_algorithms_enabled", False),
     ("torch", "get_float32_matmul_precision", "highest"),
@@ -45,8 +44,6 @@ SETTINGS = (
     # Last: to ask for the decimal context makes one.
     (__name__, "kept"),
 )
-#: What Pillow takes for no attack, in pixels.
-_PIXELS = 1024 * 1024 * 1024 // 4 // 3
 #: Types of values that are compared by what they are. Of others nothing is known.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 #: Of a decimal context.
@@ -107,13 +104,7 @@ def kept() -> list[Any]:
 
 def plain() -> tuple[Any, ...]:
     """Settings that are plain values."""
-    modules = sys.modules
-    return (
-        decimal_context(),
-        largest_image() if "PIL.Image" in modules else None,
-        package_settings.sklearn() if "sklearn._config" in modules else None,
-        package_settings.mpmath() if "mpmath" in modules else None,
-    )
+    return (decimal_context(), *(tells() for tells in package_settings.ASKED))
 
 
 def values() -> Iterator[tuple[str, Any]]:
@@ -126,8 +117,6 @@ def values() -> Iterator[tuple[str, Any]]:
     yield "contexts", contexts()
     yield "dialects", dialects()
     yield "locale", numeric_locale()
-    if (pixels := largest_image()) not in (None, _PIXELS):
-        yield "largest image", pixels
     if options := pandas_options():
         yield "pandas options", options
     yield from package_settings.changed()
@@ -172,12 +161,6 @@ def pandas_options() -> Any:
         if value != option.defval:
             found[name] = _plain(value)
     return found
-
-
-def largest_image() -> Any:
-    """How many pixels Pillow takes for no attack."""
-    image = sys.modules.get("PIL.Image")
-    return None if image is None else getattr(image, "MAX_IMAGE_PIXELS", None)
 
 
 def _plain(value: Any) -> Any:

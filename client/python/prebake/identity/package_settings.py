@@ -17,6 +17,12 @@ from typing import Any
 _RECURSION_LIMIT, _DIGITS_MAX = 1000, sys.int_info.default_max_str_digits
 _NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 _MPMATH_BITS = 53
+#: Devices that types are chosen for.
+_AUTOCAST = ("cpu", "cuda")
+_PILLOW = (
+    ("PIL.Image", "MAX_IMAGE_PIXELS", 1024 * 1024 * 1024 // 4 // 3),
+    ("PIL.ImageFile", "LOAD_TRUNCATED_IMAGES", False),
+)
 
 
 def interpreter() -> dict[str, int]:
@@ -61,6 +67,29 @@ def mpmath() -> dict[str, int]:
     return {} if bits == _MPMATH_BITS else {"bits": bits}
 
 
+def torch() -> dict[str, str]:
+    """Of what type new tensors are, and what `torch.autocast` makes of others."""
+    package = sys.modules.get("torch")
+    # One that is being imported by another thread has none yet.
+    default, cast = (getattr(package, name, None) for name in ("get_default_dtype", "get_autocast_dtype"))
+    if default is None or cast is None:
+        return {}
+    found = {} if (made := default()) is package.float32 else {"default": str(made)}
+    if package._C._is_any_autocast_enabled():
+        found |= {device: str(cast(device)) for device in _AUTOCAST if package.is_autocast_enabled(device)}
+    return found
+
+
+def pillow() -> dict[str, Any]:
+    """How many pixels Pillow takes for no attack, and whether it goes on where a file ends too early."""
+    found = {}
+    for module, name, first in _PILLOW:
+        value = getattr(sys.modules.get(module), name, first)
+        if value != first:
+            found[name] = value
+    return found
+
+
 _ALL: tuple[Callable[[], Any], ...] = (
     interpreter,
     raising_warnings,
@@ -68,7 +97,11 @@ _ALL: tuple[Callable[[], Any], ...] = (
     sklearn,
     matplotlib,
     mpmath,
+    torch,
+    pillow,
 )
+#: Of those, what `ambient.py` asks before each item: others are seen by objects that are replaced.
+ASKED = (sklearn, mpmath, torch, pillow)
 
 
 def matplotlib_values() -> Iterable[Any]:

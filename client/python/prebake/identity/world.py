@@ -250,7 +250,10 @@ def is_generated(file: str) -> bool:
     if not file.startswith(_temporary()):
         return False
     script = getattr(sys.modules.get("__main__"), "__file__", None) or os.path.join(_folder(), "")
-    return not file.startswith((os.path.join(_folder(), ""), os.path.join(os.path.dirname(script), "")))
+    # The working folder may itself be listed.
+    return not os.path.join(file, "").startswith(
+        (os.path.join(_folder(), ""), os.path.join(os.path.dirname(script), ""))
+    )
 
 
 def _temporary() -> tuple[str, ...]:

@@ -486,7 +486,7 @@ def is_steady(verifier: Verifier, i: int, other: Other) -> bool:
     """Whether an item that is not what is stored is at least the same twice: else no world is to blame."""
     before = tripwire.state()
     try:
-        again, once = values.encode(verifier.compute(i)), values.encode(other.value)
+        again, once = values.encode(verifier.again(i)), values.encode(other.value)
         return difference(once, again, verifier.tolerance()) is None
     except Exception:
         return False
