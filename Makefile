@@ -134,7 +134,7 @@ peers: python $(PEER_TESTS_VENV)/.requirements
 	timeout --foreground --kill-after=10 $(PEER_TESTS_SECONDS_MAX) $(PEER_TESTS_VENV)/bin/python \
 	    $(PEER_TESTS)/run.py --sources $(TEST_CACHE)/peer-tests --out target/peers.json $(PEERS_ONLY)
 
-test: test-rust test-python cases test-torch test-ops
+test: test-rust test-python cases test-torch unstable test-ops
 
 python: $(VENV)/.wheel
 
@@ -189,7 +189,7 @@ $(UNSTABLE_VENV)/.requirements: $(TORCH_VENV)/.requirements
 unstable: python $(UNSTABLE_VENV)/.requirements
 	$(UNSTABLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 	    $(WHEELS)/*.whl
-	$(BOUNDED) $(UNSTABLE_VENV)/bin/python $(PYTEST) -rP client/python/tests/test_unstable.py
+	$(BOUNDED) $(UNSTABLE_VENV)/bin/python $(PYTEST) -rP client/python/tests/test_unstable.py client/python/tests/test_settings.py
 
 test-frameworks: $(FRAMEWORKS:%=test-framework-%)
 
