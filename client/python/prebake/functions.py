@@ -395,6 +395,8 @@ CODE_HANDLERS: dict[type, Handler] = {
     types.UnionType: _parts("union", "__args__"),
     property: _parts("property", "fget", "fset", "fdel"),
     functools.cached_property: _parts("cached property", "func", "attrname"),
+    # Beside these it remembers, from Python 3.13 on, what it gave for which object.
+    functools.singledispatchmethod: _parts("method by type", "dispatcher", "func"),
     classmethod: _parts("classmethod", "__func__"),
     staticmethod: _parts("staticmethod", "__func__"),
     type(functools.lru_cache(abs)): _lru,

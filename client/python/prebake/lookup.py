@@ -55,6 +55,7 @@ _HOMES = {
     "genericpath": "os.path",
     "_datetime": "datetime",
     "_io": "io",
+    "pathlib._local": "pathlib",
     "_random": "random",
 }
 #: Modules whose functions do not say where they are from.

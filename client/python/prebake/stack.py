@@ -81,8 +81,7 @@ class _Pass:
             each for each in instructions_of(code) if each.opname not in ("EXTENDED_ARG", "CACHE")
         ]
         self.instructions = instructions[:INSTRUCTIONS_MAX]
-        stores = ("STORE_FAST", "STORE_DEREF", "STORE_NAME")
-        self.stores = Counter(str(each.argval) for each in instructions if each.opname in stores)
+        self.stores = Counter(name for each in instructions for name in _stored(each))
         self.stores.update(self.parameters)
 
     def run(self) -> None:
@@ -194,6 +193,14 @@ class _Pass:
             self.stack[-place] = Call(made.callee, (members,), {})
         self._use(members)
 
+    def set_add(self, each: dis.Instruction) -> None:
+        self._use(self._pop())
+        place = each.arg or 1
+        made = self.stack[-place] if place <= len(self.stack) else UNKNOWN
+        if isinstance(made, Call):
+            # A comprehension, in the code around it from Python 3.12 on. It is on other stacks already.
+            made.args = (UNKNOWN,)
+
     # One method for each instruction whose operands matter, by the instruction's name.
 
     def resume(self, each: dis.Instruction) -> None:
@@ -242,16 +249,28 @@ class _Pass:
         self.stack.append(UNKNOWN)
 
     def store_fast(self, each: dis.Instruction) -> None:
-        name, value = str(each.argval), self._pop()
+        self._store(str(each.argval), each.opname == "STORE_FAST")
+
+    store_deref = store_name = store_fast
+
+    def store_fast_load_fast(self, each: dis.Instruction) -> None:
+        stored, loaded = each.argval
+        self._store(stored, True)
+        self.stack.append(self._variable(loaded))
+
+    def store_fast_store_fast(self, each: dis.Instruction) -> None:
+        for name in each.argval:
+            self._store(name, True)
+
+    def _store(self, name: str, is_fast: bool) -> None:
+        value = self._pop()
         if self.stores[name] == 1 and value is not _NULL:
             self.bound[name] = value
         else:
             self.found.bindings.setdefault(self._parameter(name), []).append(value)
             self._use(value)
-            if each.opname == "STORE_FAST" and value is not _NULL:
+            if is_fast and value is not _NULL:
                 self.current[name] = value
-
-    store_deref = store_name = store_fast
 
     def _variable(self, name: str) -> Symbol:
         return self.bound.get(name) or self.current.get(name) or self._parameter(name)
@@ -418,6 +437,11 @@ class _Pass:
         else:
             self.stack.append(UNKNOWN)
 
+    def set_function_attribute(self, each: dis.Instruction) -> None:
+        function = self._pop()
+        self._use(self._pop())
+        self.stack.append(function)
+
     def pop_top(self, each: dis.Instruction) -> None:
         self._pop()
 
@@ -429,6 +453,15 @@ class _Pass:
         place = each.arg or 1
         if place <= len(self.stack):
             self.stack[-1], self.stack[-place] = self.stack[-place], self.stack[-1]
+
+
+def _stored(each: dis.Instruction) -> tuple[str, ...]:
+    """The variables that an instruction binds."""
+    if each.opname in ("STORE_FAST", "STORE_DEREF", "STORE_NAME"):
+        return (str(each.argval),)
+    if each.opname == "STORE_FAST_LOAD_FAST":
+        return (each.argval[0],)
+    return tuple(each.argval) if each.opname == "STORE_FAST_STORE_FAST" else ()
 
 
 def _effect(each: dis.Instruction, jump: bool) -> int:
