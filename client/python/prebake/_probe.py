@@ -6,6 +6,8 @@ stdout. The user's code has neither.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
 import json
 import math
@@ -105,6 +107,9 @@ def _become(header: Report) -> None:
     sys.argv[:] = header["argv"]
     if header["safe_path"] is None:
         os.environ.pop("PYTHONSAFEPATH", None)
+    for name in header["modules"]:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     # Digests must be the parent's. Nothing else of the native module is used here, `PREBAKE` being off.
     encoder.native = lambda: _native
 

@@ -234,8 +234,9 @@ def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: floa
     return verdict._replace(cpu_seconds=ended.cpu_seconds, lasting=not is_wanting(report))
 
 
-def header(items: list[int], seconds: float, clock_shift: int = 0) -> bytes:
-    """What the child must know before it can unpickle objects: where their modules are."""
+def header(items: list[int], seconds: float, clock_shift: int = 0, modules: Sequence[str] = ()) -> bytes:
+    """What the child must know before it can unpickle objects: where their modules are, and which it is to
+    import though none names them."""
     told = {
         "path": [entry for entry in sys.path if isinstance(entry, str)],
         "argv": list(sys.argv),
@@ -243,6 +244,7 @@ def header(items: list[int], seconds: float, clock_shift: int = 0) -> bytes:
         "items": items,
         "seconds": seconds,
         "clock_shift": clock_shift,
+        "modules": list(modules),
     }
     return pickle.dumps(told)
 

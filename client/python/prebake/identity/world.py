@@ -183,8 +183,21 @@ def counts_variable(name: bytes) -> bool:
     return name not in _UNCOUNTED and not name.startswith(_UNCOUNTED_STARTS)
 
 
+def own_modules() -> list[str]:
+    """The user's own modules that are imported, beside the script, in the order in which they were."""
+    return [name for name, _ in _own() if name not in packages.SCRIPTS]
+
+
 def _modules() -> Iterator[tuple[str, str]]:
     """The user's own files that are imported, by content."""
+    for name, file in _own():
+        # A spawned child knows its parent's script by the second name.
+        shown = os.path.basename(file) if name in packages.SCRIPTS else name
+        yield f"source {shown}", source(file)
+
+
+def _own() -> Iterator[tuple[str, str]]:
+    """The user's own modules that are imported, and their files."""
     modules = [(name, module) for name, module in list(sys.modules.items()) if module is not None]
     installed = _roots(tuple(sys.path))
     own = {name for name, module in modules if "." not in name and _is_own(name, module, installed)}
@@ -192,9 +205,7 @@ def _modules() -> Iterator[tuple[str, str]]:
         if name.partition(".")[0] in own:
             file = vars(module).get("__file__")
             if type(file) is str and not is_installed(file) and not is_generated(file) and file not in _inner:
-                # A spawned child knows its parent's script by the second name.
-                shown = os.path.basename(file) if name in packages.SCRIPTS else name
-                yield f"source {shown}", source(file)
+                yield name, file
 
 
 def _set_up() -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ from prebake import clients, graph, probe, values
 from prebake._sent import send
 from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
+from prebake.identity import world
 from prebake.judgement import Verdict
 from prebake.purity.given import Arguments
 
@@ -65,7 +66,9 @@ class Task(NamedTuple):
     stats: dict[str, tuple[int, ...]]
     #: Of the function and its arguments, pickled.
     objects: bytes
-    header: bytes
+    #: Of the child that runs it; and of one that imports all of the user's modules first, in case it fails
+    #: without: they may have set up what the function never names.
+    headers: list[bytes]
 
 
 class Applied:
@@ -145,7 +148,10 @@ class Trial:
             [probe.element_digest(value), _identity(value)],
             stats,
             objects.getvalue(),
-            probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT),
+            [
+                probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT, modules)
+                for modules in ([], world.own_modules())
+            ],
         )
 
 

@@ -26,23 +26,29 @@ def main() -> None:
     def find(_: int) -> tuple[str, str]:
         # The lease is held: who looks for the outcome from now on waits for it.
         os.close(1)
-        if not _are_as_read(task):
-            raise _NothingFound("what it read was changed since")
-        verdict = probe.again(task.header, task.objects, task.expected, SECONDS_MAX * 6)
-        # A file that is not among them is new: the second run was of other input.
-        read = {path for paths in verdict.reads.values() for path in paths} | set(verdict.shared)
-        if not _are_as_read(task) or not read <= task.stats.keys():
-            raise _NothingFound("what it reads was changed meanwhile")
-        found = judged(verdict, task.name, task.declared)
-        if found is None:
-            raise _NothingFound(verdict.reason)
-        return found
+        for header in task.headers:
+            found = _tried(task, header)
+            if found is not None:
+                return found
+        raise _NothingFound
 
     def open_items(job: Any) -> Any:
         return entry(job, task.digest)
 
     with contextlib.suppress(_NothingFound):
         Fill(open_items, find, 1, culprit=nobody).many([0], nothing_ahead)
+
+
+def _tried(task: Task, header: bytes) -> tuple[str, str] | None:
+    if not _are_as_read(task):
+        # What it read was changed since.
+        raise _NothingFound
+    verdict = probe.again(header, task.objects, task.expected, SECONDS_MAX * 6)
+    # A file that is not among them is new: the second run was of other input.
+    read = {path for paths in verdict.reads.values() for path in paths} | set(verdict.shared)
+    if not _are_as_read(task) or not read <= task.stats.keys():
+        raise _NothingFound
+    return judged(verdict, task.name, task.declared)
 
 
 def _are_as_read(task: Task) -> bool:
