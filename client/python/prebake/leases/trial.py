@@ -40,8 +40,8 @@ PAYLOAD_BYTES_MAX = 1 << 26
 #: A job that finds a value whose trial is under way waits so long for it, about as long as one takes, before
 #: it computes the value again; looking so often.
 WAIT_SECONDS, POLL_SECONDS = 5.0, 0.02
-#: What a trial's process takes to start.
-BEGUN_SECONDS = 1.0
+#: What trials' processes take to start at most, some at once beside other jobs; mostly a third of a second.
+BEGUN_SECONDS = 5.0
 #: What a second run says of a function. Other faults (it cannot be sent, it fails elsewhere) say nothing of
 #: its value: it stays unproven.
 FAULTS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE, Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
@@ -49,6 +49,8 @@ FAULTS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE, Code.NETWORK, Code.U
 PROVEN = "proven"
 #: Of this process's functions, by their digest: proven, or why they are not shared.
 _known: dict[bytes, Refused | str] = {}
+#: Functions whose trial was waited for once, and takes longer.
+_overdue: set[bytes] = set()
 _running: list[subprocess.Popen[bytes]] = []
 _waiting: list[Task] = []
 
@@ -107,13 +109,23 @@ class Trial:
     def awaited(self, job: Any) -> Refused | str | None:
         """The same; while a trial is under way it is waited for."""
         items = entry(job, self._known.digest)
-        until = time.monotonic() + WAIT_SECONDS
+        until = time.monotonic() + (0.0 if self._known.digest in _overdue else WAIT_SECONDS)
         while items is not None:
             found = self._read(items)
-            if found is not None or not items.held([0]) or time.monotonic() > until:
+            if found is not None or not items.held([0]):
                 return found
+            if time.monotonic() > until:
+                _overdue.add(self._known.digest)
+                return None
             time.sleep(POLL_SECONDS)
         return None
+
+    def is_under_way(self, job: Any) -> bool:
+        """Whether another process holds the lease of the outcome. Until it is told, equal values prove
+        nothing: a counter that nothing reaches is the same in all jobs, and files that are written are seen
+        there only."""
+        items = entry(job, self._known.digest)
+        return items is not None and bool(items.held([0]))
 
     def _read(self, items: Any) -> Refused | str | None:
         found = read(items)

@@ -21,11 +21,12 @@ from prebake.record import stat_of
 def main() -> None:
     """Tries what stdin says, and keeps what is found."""
     task = Task(*pickle.load(sys.stdin.buffer))
-    _be_idle()
 
     def find(_: int) -> tuple[str, str]:
         # The lease is held: who looks for the outcome from now on waits for it.
         os.close(1)
+        # Only now: the job may wait for it to begin, and a busy machine would never let it.
+        _be_idle()
         for header in task.headers:
             found = _tried(task, header)
             if found is not None:
