@@ -174,7 +174,9 @@ def _is_newer(path: str, begun_ns: int) -> bool:
     try:
         return os.lstat(path).st_mtime_ns >= begun_ns - CLOCK_NS
     except OSError:
-        return False
+        # It was there to be written to. Perhaps the job that goes on meanwhile has removed what it made; if it
+        # never had a name, nobody finds it.
+        return not path.endswith(" (deleted)")
 
 
 def _kept(report: Report, j: int) -> tuple[str, str] | None:
