@@ -174,8 +174,8 @@ def _is_newer(path: str, begun_ns: int) -> bool:
     try:
         return os.lstat(path).st_mtime_ns >= begun_ns - CLOCK_NS
     except OSError:
-        # It was there to be written to. Perhaps the job that goes on meanwhile has removed what it made; if it
-        # never had a name, nobody finds it.
+        # It was there to be written to: the job that goes on meanwhile may have removed what it made. What
+        # never had a name is found by nobody.
         return not path.endswith(" (deleted)")
 
 
