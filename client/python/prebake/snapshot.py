@@ -1,10 +1,9 @@
 """What transforms hold, by identity: a look that is cheap enough for every batch.
 
 While it holds, nothing was assigned since it was taken: to a field, a global, a name in a module or class of
-the user's, a small array or a variable of the process; nor to a name of an
-installed module or a member of an installed class that their code names. A change inside a large array or a
-long table, deeper in installed code, or deeper than the bounds, is left to the full description, which is
-made before anything is stored.
+the user's, a small array or a variable of the process; nor to a name of an installed module or a member of
+an installed class that their code names. A change inside a large array or a long table, deeper in installed
+code, or deeper than the bounds, is left to the full description, which is made before anything is stored.
 """
 
 from __future__ import annotations
