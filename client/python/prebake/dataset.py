@@ -306,7 +306,7 @@ class Dataset(Transparent):
         """Whether they are what items have in the source too."""
         if self._subsets or not set(map(type, indices)) <= {int}:
             return False
-        return not indices or (min(indices) >= 0 and max(indices) < len(self))
+        return not indices or 0 <= min(indices) <= max(indices) < len(self)
 
     def _place(self, i: int) -> int:
         place = operator.index(i)

@@ -79,7 +79,7 @@ class Snapshot:
                 self.reached += self._walk(value)
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
-        calls = []
+        calls = [(tells, tells()) for tells in ambient.asked()]
         for name, attribute in (*surroundings.FLAGS_OF, *ambient.SETTINGS):
             module = sys.modules.get(name)
             flag = getattr(module, attribute, _ABSENT)

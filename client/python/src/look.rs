@@ -1,5 +1,6 @@
 //! A look at what a job's transforms reach, cheap enough for every batch.
 
+use crate::raw::locale::Locale;
 use crate::raw::references::{Entries, Members, Names, References};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -17,13 +18,14 @@ pub(crate) struct Look {
     dictionaries: Vec<Entries>,
     modules: (Py<PyDict>, usize),
     folder: Option<Vec<u8>>,
+    locale: Locale,
 }
 
 #[pymethods]
 impl Look {
     /// Of roots; of `objects`, which refer to `referents`; of `spaces`, dictionaries and names in them, under which `values`
     /// are, or `absent`; of `calls`, functions and what they yield, a list by which objects are in it; of `variables`, which
-    /// may be given the values that they had; of all that is in dictionaries, of which copies are given; of how many `modules` there are; and of the process's folder.
+    /// may be given the values that they had; of all that is in dictionaries, of which copies are given; of how many `modules` there are; of the process's folder; and of its locale.
     #[new]
     #[expect(
         clippy::too_many_arguments,
@@ -58,6 +60,7 @@ impl Look {
                 .collect(),
             modules: (modules.clone().unbind(), modules.len()),
             folder,
+            locale: Locale::new(py),
         })
     }
 
@@ -69,6 +72,7 @@ impl Look {
             && self.variables.as_ref().map_or(Ok(true), |each| each.hold(py))?
             && self.dictionaries.iter().all(|each| each.are_the_same(py))
             && self.modules.0.bind(py).len() == self.modules.1
+            && self.locale.holds(py)
             && self.calls_yield(py)?
             && self.is_in_folder())
     }

@@ -23,6 +23,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from prebake.identity import ambient, package_settings, world
+from prebake.snapshot import Snapshot
 
 _VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("tests", default="")
 
@@ -167,22 +168,25 @@ SWITCHES = [
         )
     ),
     also(Switch(registered, "kept", "dialects")),
-    also(Switch(elsewhere, "prebake.identity.ambient.numeric_locale", "locale")),
-    also(Switch(lambda: attribute(decimal.getcontext(), "prec", 9), "decimal_context", "contexts")),
+    also(Switch(elsewhere, "locale", "locale")),
+    also(Switch(lambda: attribute(decimal.getcontext(), "prec", 9), "prebake.identity.ambient.decimal_context", "contexts")),
     also(Switch(variable, "kept", "contexts")),
     also(Switch(raising, "kept", "raising_warnings")),
     also(Switch(lambda: np.errstate(divide="raise"), "kept", "numpy_errors")),
-    also(Switch(lambda: attribute(Image, "MAX_IMAGE_PIXELS", 9), "pillow", "pillow")),
-    also(Switch(lambda: attribute(ImageFile, "LOAD_TRUNCATED_IMAGES", True), "pillow", "pillow")),
+    also(Switch(lambda: attribute(Image, "MAX_IMAGE_PIXELS", 9), "PIL.Image.MAX_IMAGE_PIXELS", "pillow")),
+    also(
+        Switch(
+            lambda: attribute(ImageFile, "LOAD_TRUNCATED_IMAGES", True),
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES",
+            "pillow",
+        )
+    ),
 ]
 
 
 def noticed() -> dict[str, Any]:
     """What is asked before each element, by the name of each entry."""
-    said = {f"{module}.{name}": value for module, name, value in ambient._said(ambient.SETTINGS)}
-    plain = said.pop("prebake.identity.ambient.plain")
-    names = ["decimal_context", *(tells.__name__ for tells in package_settings.ASKED)]
-    return {**said, **dict(zip(names, plain, strict=True)), "kept": list(map(id, ambient.kept()))}
+    return {**dict(ambient.said()), "kept": list(map(id, ambient.kept()))}
 
 
 def other(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
@@ -200,8 +204,10 @@ def test_what_is_switched_is_seen_by_one_entry_alone(switch: Switch) -> None:
     with switch.around():
         within = switch.within()
         seen, asked, told, here = ambient.Seen(), noticed(), dict(ambient.values()), world.current()
+        before_each = Snapshot([])
+        assert before_each.holds([])
         with within:
-            assert ambient.Seen() != seen
+            assert ambient.Seen() != seen and not before_each.holds([])
             # One release of torch keeps a flag in a context variable too, others do not.
             assert beside("kept", other(asked, noticed())) == {switch.noticed}
             assert beside("contexts", other(told, dict(ambient.values()))) == {switch.told}
@@ -212,8 +218,8 @@ def test_what_is_switched_is_seen_by_one_entry_alone(switch: Switch) -> None:
 
 def test_every_entry_is_switched() -> None:
     switched = [each.values[0] for each in SWITCHES]
-    entries = {f"{module}.{name}" for module, name in ambient.SETTINGS if name not in ("plain", "kept")}
-    entries |= {"decimal_context", "kept", *(tells.__name__ for tells in package_settings.ASKED)}
+    entries = {f"{module}.{name}" for module, name in ambient.SETTINGS if name != "kept"}
+    entries |= {"locale", "kept", *(tells.__name__ for _, tells in package_settings.ASKED)}
     assert {each.noticed for each in switched} == entries
     told = {f"{module}.{name}" for module, name, _ in ambient._FLAGS}
     told |= {"contexts", "dialects", "locale", "pandas options"}

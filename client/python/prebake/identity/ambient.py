@@ -16,7 +16,7 @@ import operator
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from prebake.identity import package_settings
@@ -33,14 +33,15 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch._C", "_len_torch_dispatch_stack", 0),
 )
 #: The same without the values, and what tells whether others may have changed: as few calls as can be, since
-#: all are asked before each item.
+#: all are asked before each item. So are functions of `asked`, and natively the locale (`snapshot.py`).
 SETTINGS = (
     *((module, name) for module, name, _ in _FLAGS),
     ("sys", "getrecursionlimit"),
     ("sys", "get_int_max_str_digits"),
     ("_csv", "field_size_limit"),
-    (__name__, "numeric_locale"),
-    (__name__, "plain"),
+    ("PIL.Image", "MAX_IMAGE_PIXELS"),
+    ("PIL.ImageFile", "LOAD_TRUNCATED_IMAGES"),
+    (__name__, "decimal_context"),
     # Last: to ask for the decimal context makes one.
     (__name__, "kept"),
 )
@@ -68,7 +69,7 @@ class Seen:
     __slots__ = ("_kept", "_said")
 
     def __init__(self) -> None:
-        self._said = _said(SETTINGS)
+        self._said = said()
         self._kept = kept()
 
     def __eq__(self, other: object) -> bool:
@@ -79,15 +80,26 @@ class Seen:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _said(settings: Iterable[tuple[str, str]]) -> list[Any]:
-    """What is said of settings of modules that are imported."""
-    found: list[Any] = []
+def said() -> list[tuple[str, Any]]:
+    """What is said of each setting, of modules that are imported, and its name."""
+    found = _said(each for each in SETTINGS if each[1] != "kept")
+    found += [(tells.__name__, tells()) for tells in asked()]
+    return [*found, ("locale", numeric_locale())]
+
+
+def asked() -> Iterator[Callable[[], Any]]:
+    """Functions that tell settings of modules that are imported."""
+    return (tells for name, tells in package_settings.ASKED if name in sys.modules)
+
+
+def _said(settings: Iterable[tuple[str, str]]) -> list[tuple[str, Any]]:
+    found = list[tuple[str, Any]]()
     modules = sys.modules
     for name, attribute in settings:
-        if name in modules and attribute != "kept":
+        if name in modules:
             # One that is being imported by another thread has none yet.
             tells = getattr(modules[name], attribute, None)
-            found.append((name, attribute, tells() if callable(tells) else None))
+            found.append((f"{name}.{attribute}", tells() if callable(tells) else tells))
     return found
 
 
@@ -102,18 +114,13 @@ def kept() -> list[Any]:
     return found
 
 
-def plain() -> tuple[Any, ...]:
-    """Settings that are plain values."""
-    return (decimal_context(), *(tells() for tells in package_settings.ASKED))
-
-
 def values() -> Iterator[tuple[str, Any]]:
     """The settings that are not as they are at first, by name: the same in any process, whether or not it
     has imported the modules yet."""
-    first = {(module, name): value for module, name, value in _FLAGS}
-    for module, name, value in _said(first):
-        if value is not None and value != first[module, name]:
-            yield f"{module}.{name}", value
+    first = {f"{module}.{name}": value for module, name, value in _FLAGS}
+    for name, value in _said((module, name) for module, name, _ in _FLAGS):
+        if value is not None and value != first[name]:
+            yield name, value
     yield "contexts", contexts()
     yield "dialects", dialects()
     yield "locale", numeric_locale()

@@ -3,6 +3,7 @@
 pub(crate) mod arrays;
 pub(crate) mod audit;
 pub(crate) mod buffer;
+pub(crate) mod locale;
 pub(crate) mod looks;
 pub(crate) mod memory;
 pub(crate) mod references;
