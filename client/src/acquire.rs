@@ -411,7 +411,12 @@ impl Search<'_> {
                     self.bypass(i, why);
                 }
                 Some(answer::Kind::Bypass(_)) => {}
-                Some(answer::Kind::Free(_)) | None => waiting |= wanted,
+                Some(answer::Kind::Free(_)) => {
+                    // Whoever computed it left it.
+                    state.held.remove(&i);
+                    waiting |= wanted;
+                }
+                None => waiting |= wanted,
             }
         }
         Ok(waiting)

@@ -179,16 +179,21 @@ def _listed(function: Callable[..., Any]) -> Callable[..., list[Any]]:
 def goes_through(function: Any, pickler: Any) -> None:
     """Notes a crash if `prebake.cached(function)` cannot be pickled and loaded where the function can."""
     asked.now.asks += 1
+    # A method's object may hold the stand-in that asks this.
+    asked.on = False
     try:
-        pickler.loads(pickler.dumps(function))
-        made = prebake.cached(function)
-    except Exception:
-        # What comes of that is noted where the function is called.
-        return
-    try:
-        pickler.loads(pickler.dumps(made))
-    except Exception:
-        asked.crash(f"cached, through {pickler.__name__}")
+        try:
+            pickler.loads(pickler.dumps(function))
+            made = prebake.cached(function)
+        except Exception:
+            # What comes of that is noted where the function is called.
+            return
+        try:
+            pickler.loads(pickler.dumps(made))
+        except Exception:
+            asked.crash(f"cached, through {pickler.__name__}")
+    finally:
+        asked.on = True
 
 
 class _Calls:

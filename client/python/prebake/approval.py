@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import facts
-from prebake.discovery import as_read, check
+from prebake.discovery import SETTLED_NS, as_read, check, stats_since
 from prebake.errors import Code, Refused, not_cached
 from prebake.inputs import Inputs
 from prebake.record import Record
 from prebake.source import Source
-from prebake.watched import SETTLED_NS
 
 #: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other
 #: thread of the job opened something meanwhile.
@@ -59,7 +58,7 @@ class Approval:
             return True
         check(fresh.record, reads, f"item {i}")
         return facts.as_told(items, i, fresh.record.facts(), reads) and as_read(
-            fresh.record, items.stats_of(i)
+            fresh.record, stats_since(items, i, fresh.begun_ns)
         )
 
     def _described_files(self, record: Record) -> list[str]:

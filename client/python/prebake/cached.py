@@ -17,6 +17,7 @@ from prebake._job import native
 from prebake.again import Tripped
 from prebake.bytecode import converses
 from prebake.code import identify
+from prebake.discovery import SETTLED_NS
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
 from prebake.identity import executed, within
@@ -26,7 +27,7 @@ from prebake.purity import aliases
 from prebake.purity.given import Arguments, Holding
 from prebake.reads import hidden, served
 from prebake.stream import Called, shared
-from prebake.watched import SETTLED_NS, Made, Watched, refuse_unheard
+from prebake.watched import Made, Watched, refuse_unheard
 from prebake.wrapper import Wrapper
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from prebake import asks, graph, marks, place, snapshot, tripwire, values
 from prebake.again import Again, Inseparable, Tripped
 from prebake.code import Identity
-from prebake.discovery import check
+from prebake.discovery import SETTLED_NS, check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
@@ -34,7 +34,7 @@ from prebake.leases.stream_proof import Head, StreamProof
 from prebake.patience import Pending
 from prebake.reads import Recorder
 from prebake.verdict import verdict
-from prebake.watched import SETTLED_NS, refuse_unheard
+from prebake.watched import refuse_unheard
 
 CONTEXT = "prebake 2026 stream v1"
 #: Elements in an entry, and their bytes: few enough that a job which stops early made little for nobody.

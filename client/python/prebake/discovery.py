@@ -27,6 +27,12 @@ from prebake.source import Source
 #: Files of one item that are looked for in a list of names, before a set is made of it.
 FEW = 8
 
+#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
+#: of the clock that stamps files.
+SETTLED_NS = 20_000_000
+#: File systems whose clock ticks in whole seconds write these.
+_COARSE_NS = 1_000_000_000
+
 #: device, inode, size, mtime_ns, ctime_ns
 Stat = tuple[int, int, int, int, int]
 
@@ -36,6 +42,8 @@ class Fresh(NamedTuple):
 
     loaded: Any
     record: Record
+    #: When it was begun, in nanoseconds since 1970.
+    begun_ns: int
     cpu_ns: int
     io_ns: int
 
@@ -88,6 +96,11 @@ class Discovery:
             if not self._known[i] and self._is_sound(i):
                 self._learn(i, names(fresh.record, self._source.root))
 
+    def look_up(self, indices: Sequence[int]) -> None:
+        """Learns what those of the items read of which others found it out; none is made for it."""
+        for i, stored in self._fill.there([i for i in indices if not self._known[i]]).items():
+            self._learn(i, stored)
+
     @property
     def fresh(self) -> dict[int, Fresh]:
         """Loaded by this thread and not stored yet: another load of them is spared. What another thread
@@ -119,11 +132,11 @@ class Discovery:
         return None if collection.bypass else self._source.open_unread(collection)
 
     def _load(self, i: int) -> list[bytes]:
-        cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        begun_ns, cpu, wall = time.time_ns(), time.thread_time_ns(), time.perf_counter_ns()
         with Recorder(scope=self._scope) as record:
             loaded = self._make(i)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
-        self.fresh[i] = Fresh(loaded, record, cpu, max(0, wall - cpu))
+        self.fresh[i] = Fresh(loaded, record, begun_ns, cpu, max(0, wall - cpu))
         return names(record, self._source.root)
 
 
@@ -213,6 +226,21 @@ def _is_one(path: str, allowed: Sequence[str]) -> bool:
         return any(os.path.samefile(path, each) for each in allowed)
     except OSError:
         return False
+
+
+def stats_since(items: Any, i: int, begun_ns: int) -> Sequence[Stat] | None:
+    """The stats of native item i's files, if each tells whether the file was written to since then; of one
+    that is leased by this thread, which is known by its content."""
+    stats: Sequence[Stat] | None = items.stats_of(i)
+    leased = items.leased(i) if stats is None else None
+    if leased is not None and all(_is_settled(stat, begun_ns) for stat in leased[1]):
+        return [*leased[1]]
+    return stats
+
+
+def _is_settled(stat: Stat, begun_ns: int) -> bool:
+    *_, written_ns, changed_ns = stat
+    return max(written_ns, changed_ns) < begun_ns - SETTLED_NS and written_ns % _COARSE_NS != 0
 
 
 def as_read(record: Record, stats: Sequence[Stat] | None) -> bool:

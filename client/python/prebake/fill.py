@@ -88,7 +88,8 @@ class Fill:
     `open_items` makes the native items for a native job; it is called again after a fork or a lost daemon. It
     may return None to say that nothing is to be cached. `compute` makes item i. Items are numbered from 0 to
     `count`. `unchanged` says whether `compute` still is what the items were opened as; if asked closely, at
-    any cost. `prepare` is told what is computed next. `approve(items, i)` says whether what was just computed
+    any cost. `prepare` is told what is computed next; `look_up`, of which items nobody asked for yet it is to
+    be known what they read. `approve(items, i)` says whether what was just computed
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
     into it before. `verifier` computes hits again, where that is asked for or has to be proven; `trial` is
@@ -107,6 +108,7 @@ class Fill:
         culprit: Callable[[int], Any] | None = None,
         spent: Callable[[int], tuple[int, int]] = lambda i: (0, 0),
         prepare: Callable[[Sequence[int]], None] = lambda indices: None,
+        look_up: Callable[[Sequence[int]], None] = lambda indices: None,
         approve: Callable[[Any, int], bool] = lambda items, i: True,
         verifier: verify.Verifier | None = None,
         trial: Trial | None = None,
@@ -116,6 +118,7 @@ class Fill:
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
         self._spent = spent
         self._prepare = prepare
+        self._look_up = look_up
         self._approve = approve
         self._compute = compute
         self._verifier = verifier if verify.share() else None
@@ -239,7 +242,9 @@ class Fill:
             if items is None:
                 return False
             try:
-                found = proof.progress(items, wanted, prover, self._culprit, self._unchanged)
+                found = proof.progress(
+                    items, wanted, prover, self._culprit, self._unchanged, self._look_up
+                )
             except _job.native().Error as error:
                 _job.failed(error)
                 return False
@@ -302,6 +307,13 @@ class Fill:
         """The element of item i, if it is there; nothing is computed. None too if it cannot be told."""
         items = self.items()
         return None if items is None else self._read_from(items, [i]).get(i)
+
+    def there(self, indices: Sequence[int]) -> dict[int, Any]:
+        """The elements of those items that are there, where nothing is left to be proven."""
+        items = self.items()
+        if items is None or self._proof is not None:
+            return {}
+        return self._read_from(items, self._guarded(items.locate, list(indices)) or [])
 
     def offer(self, i: int, leased: Any, layout: str, parts: list[Any], cpu_ns: int, io_ns: int) -> None:
         """Stores an element of item i that was made beside another's, if its input is still the same."""

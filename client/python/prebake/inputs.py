@@ -81,6 +81,11 @@ class Inputs:
         finally:
             fresh.clear()
 
+    def look_up(self, indices: Sequence[int]) -> None:
+        """Has the reads of those items known that are stored; none is made for it."""
+        if not self._source.floor:
+            self._discovery.look_up([i for i in indices if i not in self._reads and not self._is_declared(i)])
+
     def _is_declared(self, i: int) -> bool:
         """Whether the source is told what item i reads, rather than to find it out."""
         try:

@@ -106,6 +106,7 @@ class Pipeline:
             culprit=self._culprit,
             spent=self._spent,
             prepare=self._prepare,
+            look_up=lambda indices: self._inputs.look_up(indices),
             approve=approve,
             verifier=Verifier(self._anew, self._tolerance, self._blamed),
         )

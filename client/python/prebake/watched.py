@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from prebake import facts, tripwire, values
 from prebake.code import Identity
-from prebake.discovery import Stat, followed
+from prebake.discovery import Stat, followed, stats_since
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.identity.executed import Scope
@@ -26,10 +26,6 @@ from prebake.verify import Verifier
 
 #: Lists on the way to a value. Each file may name the next, but one that goes on so is no input of one value.
 CHAIN_MAX = 8
-
-#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
-#: of the clock that stamps files.
-SETTLED_NS = 20_000_000
 
 #: What an entry holds: None and the value, or the files that making it also reads.
 Held = tuple[list[bytes] | None, Any]
@@ -43,6 +39,8 @@ class Made(NamedTuple):
     record: Record
     known: Sequence[str]
     under: Sequence[Stat]
+    #: When it was begun, in nanoseconds since 1970.
+    begun_ns: int
     cpu_ns: int
     io_ns: int
 
@@ -200,7 +198,7 @@ class Watched:
     def _run(self, fill: Fill, i: int) -> Made:
         items = fill.items()
         under = (items and items.stats_of(i)) or ()
-        cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
+        begun_ns, cpu, wall = time.time_ns(), time.thread_time_ns(), time.perf_counter_ns()
         known_by, _ = self._described()
         memos = known_by.memos
         kept = [memo.cache_info().hits for memo in memos]
@@ -212,7 +210,7 @@ class Watched:
             record.incomplete = record.incomplete or "a cached function of its gives back what it kept"
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         known = self._known(i) if fill is self._further else ()
-        return Made(value, record, known, under, cpu, max(0, wall - cpu))
+        return Made(value, record, known, under, begun_ns, cpu, max(0, wall - cpu))
 
     def _keep(self, record: Record, known_by: Identity) -> None:
         """What code that nothing describes read, it may keep for later: such files are all calls'."""
@@ -297,7 +295,7 @@ class Watched:
         if made.known == known:
             # Made under the lease itself: that the files are as they were then is looked at natively.
             return True
-        stats = items.stats_of(i)
+        stats = stats_since(items, i, made.begun_ns)
         read = [path for path in made.record.files() if _is_within(path, known)]
         seen = {made.record.stats.get(path) for path in read}
         return stats is not None and {*seen, *made.under} <= set(stats)

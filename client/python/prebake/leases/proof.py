@@ -33,6 +33,8 @@ CANARIES = 2
 #: a function are compared in calls of their own, and with them that it is still the same.
 CANARIES_MAX, CHEAP_NS = 64, 4_000_000
 CHEAP_CALLS_NS = 50_000_000
+#: Items that cost less than this on average are hardly worth keeping: all that many are compared in so long.
+TRIFLE_NS, TRIFLES_NS = 100_000, 25_000_000
 #: Of items that take so long on average, one is enough.
 DEAR_NS = 2_000_000_000
 #: Items made here of which it is remembered what they were, to be compared once others store them.
@@ -225,9 +227,11 @@ class Proof:
         verifier: Verifier,
         culprit: Callable[[int], Any],
         unchanged: Callable[[bool], bool],
+        look_up: Callable[[Sequence[int]], None],
     ) -> bool | Split | Unsteady | Refused | dict[int, Any]:
         """Compares what there is of wanted items: true if that proves the collection, or the variant to be
-        used in its place. Else the items that may be served in any case; the others are to be made here."""
+        used in its place. Else the items that may be served in any case; the others are to be made here.
+        `look_up` has it known what items that nobody asked for yet read."""
         if self._place:
             return self._compare_one(items, verifier, culprit, unchanged)
         if not self._is_tried:
@@ -248,7 +252,7 @@ class Proof:
             if self._trial.is_under_way(self._job):
                 return {}
         self._compare_made(items)
-        for i in self._chosen(items, there):
+        for i in self._chosen(items, there, look_up):
             if self._compared >= self._needed(time.perf_counter_ns() - begun):
                 break
             given = items.input(i)
@@ -312,7 +316,9 @@ class Proof:
             # If it differs, or cannot be told so, it is compared like any other.
             del self._made[i]
 
-    def _chosen(self, items: Any, there: Sequence[int]) -> Iterator[int]:
+    def _chosen(
+        self, items: Any, there: Sequence[int], look_up: Callable[[Sequence[int]], None]
+    ) -> Iterator[int]:
         """The items to be compared, of those that are there: what is wanted first, then one of each kind, by
         digest; then what is not wanted yet."""
 
@@ -327,14 +333,17 @@ class Proof:
         if count > 1 and self._samples < SAMPLES_MAX:
             self._samples += 1
             step = max(1, count // LOOKED_AT_MAX)
-            others = items.locate([i for i in range(0, count, step) if i not in there][:LOOKED_AT_MAX])
+            others = [i for i in range(0, count, step) if i not in there][:LOOKED_AT_MAX]
+            look_up(others)
+            others = items.locate(others)
             yield from (i for i in in_turn(others) if i not in self._same)
 
     def _needed(self, spent_ns: int) -> int:
         """How many items have to be equal in all, after so much time was spent on comparing."""
         if self._cost_ns >= DEAR_NS:
             return 1
-        return CANARIES_MAX if spent_ns < CHEAP_NS else CANARIES
+        cheap_ns = TRIFLES_NS if self._cost_ns < TRIFLE_NS else CHEAP_NS
+        return CANARIES_MAX if spent_ns < cheap_ns else CANARIES
 
     def _is_enough(self) -> bool:
         # Where one is there in all, it is compared with that one.

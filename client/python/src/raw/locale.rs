@@ -25,6 +25,10 @@ fn now(_py: Python<'_>) -> &[u8] {
     // Python does under the interpreter's lock. That is held for as long as the name is.
     unsafe {
         let name = libc::setlocale(libc::LC_ALL, ptr::null());
-        if name.is_null() { &[] } else { CStr::from_ptr(name).to_bytes() }
+        if name.is_null() {
+            &[]
+        } else {
+            CStr::from_ptr(name).to_bytes()
+        }
     }
 }
