@@ -25,6 +25,8 @@ DEPTH_MAX = 12
 BYTES_MAX = 1 << 24
 
 
+#: What `cloudpickle` writes in the place of a file's name.
+_NO_FILE = "<dynamic-code>"
 #: The decorated functions of `functools.lru_cache`, whose class has no name of its own.
 _Memo = type(functools.lru_cache(abs))
 
@@ -42,6 +44,8 @@ def send(objects: Any, out: Any) -> None:
                 return _by_weak_keys, (list(value.items()),)
             if type(value) is _Memo and value.__module__ in packages.SCRIPTS:
                 return _memo, (value.__wrapped__, value.cache_parameters())
+            if type(value) is types.CodeType:
+                return _with_file(self.dispatch_table[types.CodeType](value), value)
             return super().reducer_override(value)
 
     # A spawned worker knows its parent's script as an imported module, by a name that is nothing elsewhere.
@@ -53,6 +57,13 @@ def send(objects: Any, out: Any) -> None:
     finally:
         if script is not None:
             cloudpickle.unregister_pickle_by_value(script)
+
+
+def _with_file(reduced: tuple[Any, ...], code: types.CodeType) -> tuple[Any, ...]:
+    """Newer versions of `cloudpickle` send code without the name of its file, by which code of packages is told
+    from the user's."""
+    kind, given, *more = reduced
+    return kind, tuple(code.co_filename if each == _NO_FILE else each for each in given), *more
 
 
 def _by_weak_keys(items: list[tuple[Any, Any]]) -> Any:
