@@ -203,6 +203,19 @@ fn leases_pass_on_when_released_and_when_the_items_are_dropped() {
 }
 
 #[test]
+fn who_computes_an_item_is_known_of_until_it_is_left() {
+    let daemon = Daemon::start(&[]);
+    let data = data(1);
+    let (a, b) = (data.items(&daemon.job("a")), data.items(&daemon.job("b")));
+    a.acquire(&[0], &[], 1, &mut patience()).unwrap();
+    assert!(b.locate(&[0]).unwrap().is_empty());
+    assert_eq!(b.held(&[0]), [0]);
+    a.release(&[0]).unwrap();
+    assert!(b.locate(&[0]).unwrap().is_empty());
+    assert!(b.held(&[0]).is_empty(), "nobody is waited for in vain");
+}
+
+#[test]
 fn an_edited_file_is_computed_again_and_a_put_of_the_old_one_is_dropped() {
     let daemon = Daemon::start(&[]);
     let data = data(4);

@@ -242,9 +242,7 @@ class Fill:
             if items is None:
                 return False
             try:
-                found = proof.progress(
-                    items, wanted, prover, self._culprit, self._unchanged, self._look_up
-                )
+                found = proof.progress(items, wanted, prover, self._culprit, self._unchanged, self._look_up)
             except _job.native().Error as error:
                 _job.failed(error)
                 return False

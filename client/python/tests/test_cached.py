@@ -53,6 +53,27 @@ def call(daemon: PrivateDaemon, tmp_path: Path) -> Call:
     return run
 
 
+NAMED = """
+import sys
+from typing import NamedTuple
+import prebake
+
+class Box(NamedTuple):
+    width: int
+    height: int = 2
+
+@prebake.cached
+def count(text):
+    sys.stderr.write("called\\n")
+    return Box(len(text))
+"""
+
+
+def test_a_value_of_a_class_of_the_script_is_there_for_the_next_process(call: Call) -> None:
+    assert call("'four'", NAMED) == ("Box(width=4, height=2)", 1, "")
+    assert call("'four'", NAMED) == ("Box(width=4, height=2)", 0, "")
+
+
 def test_a_second_call_is_not_made(call: Call) -> None:
     first = call()
     assert first == ("{'lengths': [4], 'words': 'a b'}", 1, "")

@@ -169,7 +169,13 @@ SWITCHES = [
     ),
     also(Switch(registered, "kept", "dialects")),
     also(Switch(elsewhere, "locale", "locale")),
-    also(Switch(lambda: attribute(decimal.getcontext(), "prec", 9), "prebake.identity.ambient.decimal_context", "contexts")),
+    also(
+        Switch(
+            lambda: attribute(decimal.getcontext(), "prec", 9),
+            "prebake.identity.ambient.decimal_context",
+            "contexts",
+        )
+    ),
     also(Switch(variable, "kept", "contexts")),
     also(Switch(raising, "kept", "raising_warnings")),
     also(Switch(lambda: np.errstate(divide="raise"), "kept", "numpy_errors")),

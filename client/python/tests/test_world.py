@@ -128,6 +128,38 @@ def test_a_world_that_changes_nothing_is_proven_once(run: Run) -> None:
     assert run(DIALECT, "--lr", "0.1")[:2] == (first[0], 0)
 
 
+NUMBERED = """
+import json, reprlib, sys
+from pathlib import Path
+import prebake
+
+reprlib.aRepr.maxlist = 3
+
+class Texts:
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        sys.stderr.write("called\\n")
+        text = Path(f"{i}.txt").read_text()
+        return reprlib.repr([text] * 9) if i == 1 else text + "one, two, three"
+
+texts = prebake.wrap(Texts())
+print(json.dumps([texts[i] for i in range(len(texts))]))
+"""
+
+
+def test_of_numbered_items_those_that_nobody_asked_for_yet_are_compared_too(run: Run, tmp_path: Path) -> None:
+    for i in range(3):
+        (tmp_path / f"{i}.txt").write_text(f"text {i}")
+    first, calls, _ = run(NUMBERED)
+    # The files were written a moment ago, and what is made of them is there for the next process all the same.
+    assert calls == 3 and run(NUMBERED)[:2] == (first, 0)
+    edited = NUMBERED.replace("maxlist = 3", "maxlist = 5")
+    expected = run(edited, on=False)[0]
+    assert run(edited)[0] == expected != first
+
+
 RARE = """
 import json, mimetypes, sys
 from pathlib import Path

@@ -12,6 +12,7 @@ The daemon keeps which worlds were proven (`daemon/src/worlds.rs`).
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +34,10 @@ CANARIES = 2
 #: a function are compared in calls of their own, and with them that it is still the same.
 CANARIES_MAX, CHEAP_NS = 64, 4_000_000
 CHEAP_CALLS_NS = 50_000_000
-#: Items that cost less than this on average are hardly worth keeping: all that many are compared in so long.
-TRIFLE_NS, TRIFLES_NS = 100_000, 25_000_000
+#: Items of which one is compared in less CPU time than this are hardly worth keeping: of them, and of those of
+#: data sets of so few, in so much of it; and no longer than that, should they wait for a disk.
+TRIFLE_NS, FEW = 400_000, 8
+TRIFLES_NS, TRIFLES_WALL_NS = 25_000_000, 100_000_000
 #: Of items that take so long on average, one is enough.
 DEAR_NS = 2_000_000_000
 #: Items made here of which it is remembered what they were, to be compared once others store them.
@@ -252,8 +255,10 @@ class Proof:
             if self._trial.is_under_way(self._job):
                 return {}
         self._compare_made(items)
+        cpu = list[int]()
         for i in self._chosen(items, there, look_up):
-            if self._compared >= self._needed(time.perf_counter_ns() - begun):
+            cpu.append(time.thread_time_ns())
+            if self._compared >= self._needed(count, time.perf_counter_ns() - begun, cpu):
                 break
             given = items.input(i)
             if given is None or count == 1 and self._was_equal(given[0]):
@@ -338,12 +343,19 @@ class Proof:
             others = items.locate(others)
             yield from (i for i in in_turn(others) if i not in self._same)
 
-    def _needed(self, spent_ns: int) -> int:
-        """How many items have to be equal in all, after so much time was spent on comparing."""
+    def _needed(self, count: int, spent_ns: int, cpu: Sequence[int]) -> int:
+        """How many items of `count` have to be equal in all, after so much time was spent on comparing; `cpu` is
+        what CPU time it was before each."""
         if self._cost_ns >= DEAR_NS:
             return 1
-        cheap_ns = TRIFLES_NS if self._cost_ns < TRIFLE_NS else CHEAP_NS
-        return CANARIES_MAX if spent_ns < cheap_ns else CANARIES
+        fastest_ns = min((after - before for before, after in itertools.pairwise(cpu)), default=TRIFLE_NS)
+        if (
+            (count <= FEW or fastest_ns < TRIFLE_NS)
+            and spent_ns < TRIFLES_WALL_NS
+            and cpu[-1] - cpu[0] < TRIFLES_NS
+        ):
+            return CANARIES_MAX
+        return CANARIES_MAX if spent_ns < CHEAP_NS else CANARIES
 
     def _is_enough(self) -> bool:
         # Where one is there in all, it is compared with that one.
