@@ -39,6 +39,9 @@ _GRACE_SECONDS = 5
 #: Of the memory that is free, so much is for each of two such processes: the job needs the rest.
 _MEMORY_SHARE = 0.3
 
+#: Where an item costs no more than this on average, others are made too, in so long.
+_CHEAP_SECONDS, _OTHERS_SECONDS = 0.005, 0.05
+
 #: Every file opened through Python since this process began, whoever opened it.
 _opened: set[str] = set()
 
@@ -140,6 +143,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
             changed[:] = [c or _differ(a, b) for c, a, b in zip(changed, before, now, strict=True)]
         before[:] = now
 
+    begun = time.monotonic()
     for i in reversed(items):
         first[str(i)] = _ran(sources[i], steps, scopes)
         if len(first) == 1:
@@ -149,6 +153,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     # No item after the same item as before.
     second = {str(i): _ran(sources[i], steps, scopes) for i in items[1::2] + items[::2]}
     look()
+    is_cheap = time.monotonic() - begun <= _CHEAP_SECONDS * 2 * len(items)
     for at, step in enumerate(steps):
         together = getattr(step, "together", None)
         if together is not None:
@@ -160,7 +165,31 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         "opened": sorted(_opened),
         "mapped": _programs(),
         "ran": _beside(steps, scopes),
+        "unsteady": _unsteady(task, steps, set(items)) if is_cheap and not _acts(first) else [],
     }
+
+
+def _acts(passed: Report) -> bool:
+    """Whether making items does more than that: then no more are made than have to be."""
+    found = (seen for steps in passed.values() for seen in steps)
+    return any(seen["effects"] or seen["network"] or seen["process"] for seen in found)
+
+
+def _unsteady(task: io.BytesIO, steps: list[Callable[[Any], Any]], known: set[int]) -> list[tuple[int, int]]:
+    """Other items, as far as some were sent, that are not the same when they are made again; and after which
+    step. One that draws from a generator that is watched is seen when its turn comes."""
+    if task.tell() == len(task.getbuffer()):
+        return []
+    sources, _ = pickle.load(task)
+    found, until = [], time.monotonic() + _OTHERS_SECONDS
+    for i in sources.keys() - known:
+        if time.monotonic() > until:
+            break
+        once, again = (_ran(sources[i], steps, [Scope() for _ in steps]) for _ in range(2))
+        if not any(seen["error"] or seen["drew"] for seen in (*once, *again)):
+            pairs = enumerate(zip(once, again, strict=True))
+            found += [(i, j) for j, (a, b) in pairs if a["digest"] != b["digest"]][:1]
+    return found
 
 
 def _compare(
@@ -221,6 +250,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> 
                 "reads": list(record.reads),
                 "listed": list(record.listed),
                 "objects": list(record.objects),
+                "effects": list(record.effects()),
             }
         )
         if error:

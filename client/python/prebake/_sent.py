@@ -60,8 +60,8 @@ def send(objects: Any, out: Any) -> None:
 
 
 def _with_file(reduced: tuple[Any, ...], code: types.CodeType) -> tuple[Any, ...]:
-    """Newer versions of `cloudpickle` send code without the name of its file, by which code of packages is told
-    from the user's."""
+    """Newer versions of `cloudpickle` send code without the name of its file, by which code of packages is
+    told from the user's."""
     kind, given, *more = reduced
     return kind, tuple(code.co_filename if each == _NO_FILE else each for each in given), *more
 

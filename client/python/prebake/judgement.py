@@ -81,14 +81,19 @@ def judged(
     steps: Sequence[Any],
     in_place: bool,
     vouched: Collection[int],
+    unsteady: Sequence[tuple[int, int]] = (),
 ) -> Verdict:
-    """How many steps are proven, and the first fault."""
+    """How many steps are proven, and the first fault. `unsteady` are other items that were not the same
+    twice, and after which step."""
     until, code, reason = 0, None, ""
     for j, step in enumerate(steps):
         if j in vouched:
             until += until == j
             continue
         fault = _fault(report, expected, j, in_place)
+        other = next((i for i, after in unsteady if after == j), None)
+        if fault is None and other is not None:
+            fault = Code.UNSTABLE, f"yields something else when item {other} is made again"
         if fault is not None:
             code, reason = fault[0], f"step {j} ({_name(step)}) {fault[1]}"
             break

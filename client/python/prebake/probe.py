@@ -95,16 +95,19 @@ def run(
     seconds: float = SECONDS_MAX,
     in_place: bool = False,
     vouched: Collection[int] = (),
+    others: Sequence[int] = (),
 ) -> Verdict:
     """Probes `steps`, applied in turn to `source(i)`, on a few items. With `in_place`, they may change what
-    they are given; those of `vouched` may do what they like.
+    they are given; those of `vouched` may do what they like. Of the `others` it is only seen whether they
+    yield the same twice, of as many as cost next to nothing.
 
     `expected` is what `digests` gave for each item in this process; without it a second child is compared
     with the first, and the steps do not run here at all. A child takes some 0.2 s and the time of the job's
     imports; all take at most `seconds`. Raises nothing: what cannot be known is a verdict.
     """
     try:
-        return _run(source, list(steps), list(dict.fromkeys(items)), expected, seconds, in_place, vouched)
+        items = list(dict.fromkeys(items))
+        return _run(source, list(steps), items, expected, seconds, in_place, vouched, others)
     except Refused as error:
         return _unknown(error.reason, code=error.code)
     except Exception as error:
@@ -133,6 +136,7 @@ def _run(
     seconds: float,
     in_place: bool,
     vouched: Collection[int],
+    others: Sequence[int],
 ) -> Verdict:
     if native() is None:
         return _unknown("Prebake is turned off")
@@ -146,7 +150,11 @@ def _run(
     with ThreadPoolExecutor(1) as beside:
         try:
             if expected is None:
-                backwards = [header(items[::-1], seconds, CLOCK_SHIFT), objects]
+                # Not the one that is traced: what those read is no input of these.
+                more = (
+                    _objects(source, [], others) if _is_plain(source(items[0])) else _objects(source, [], [])
+                )
+                backwards = [header(items[::-1], seconds, CLOCK_SHIFT), objects, more]
                 later = beside.submit(run_child, _command(), _environment(2), backwards, seconds, stop)
             ended, traced = _spawn([header(items, seconds), objects], seconds)
         except BaseException:
@@ -180,7 +188,8 @@ def _run(
         ended, alone = _spawn([header([], left), objects], left)
         cpu_seconds += ended.cpu_seconds
         at_load = set(paths(alone, "reads")) if ended.report is not None else at_load
-    verdict = judged(report, expected, steps, in_place, vouched)
+    unsteady = [each for each in reports[-1].get("unsteady", ()) if each[1] not in vouched]
+    verdict = judged(report, expected, steps, in_place, vouched, unsteady)
     verdict = with_reads(verdict, report, traced, at_load, own)
     return verdict._replace(cpu_seconds=cpu_seconds, lasting=not any(map(is_wanting, reports)))
 
@@ -249,7 +258,12 @@ def header(items: list[int], seconds: float, clock_shift: int = 0, modules: Sequ
     return pickle.dumps(told)
 
 
-def _objects(source: Any, steps: Any, items: list[int]) -> bytes:
+def _is_plain(given: Any) -> bool:
+    """Whether what an item is made of costs nothing to send, and nobody changes it."""
+    return isinstance(given, (int, str, bytes, os.PathLike))
+
+
+def _objects(source: Any, steps: Any, items: Sequence[int]) -> bytes:
     out = _Bounded()
     sources = {i: source(i) for i in items}
     try:

@@ -20,6 +20,8 @@ from prebake.record import Record
 
 #: An item on which the user's own code fails says nothing about the others: so many times others are tried.
 TRIES = 3
+#: Items beside those that are looked at closely: an item may take another way through the code than most.
+OTHERS_MAX = 64
 
 Result = TypeVar("Result")
 
@@ -36,7 +38,8 @@ def verdict(
     """
     limit = patience.seconds()
     if limit is None:
-        return _verdict(known, load, steps, vouched, list(_pairs(count)))
+        others = range(0, count, max(1, count // OTHERS_MAX))
+        return _verdict(known, load, steps, vouched, list(_pairs(count)), others)
     pair = next(_pairs(count), [])
     key = b"".join(each.digest for each in known)
     return patience.within(
@@ -50,11 +53,12 @@ def _verdict(
     steps: Sequence[Callable[[Any], Any]],
     vouched: Collection[int],
     pairs: Sequence[list[int]],
+    others: Sequence[int] = (),
 ) -> tuple[Verdict, list[int]]:
     def probe(_: int) -> tuple[list[int], str]:
         for items in pairs:
             # Values are each their item's own, so that steps may work in place.
-            found = run(load, steps, items, in_place=True, vouched=vouched)
+            found = run(load, steps, items, in_place=True, vouched=vouched, others=others)
             if found.code is not Code.OPAQUE or not found.lasting:
                 break
         if not found.lasting:

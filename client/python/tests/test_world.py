@@ -149,15 +149,37 @@ print(json.dumps([texts[i] for i in range(len(texts))]))
 """
 
 
-def test_of_numbered_items_those_that_nobody_asked_for_yet_are_compared_too(run: Run, tmp_path: Path) -> None:
+def test_of_numbered_items_those_nobody_asked_for_yet_are_compared_too(run: Run, tmp_path: Path) -> None:
     for i in range(3):
         (tmp_path / f"{i}.txt").write_text(f"text {i}")
     first, calls, _ = run(NUMBERED)
-    # The files were written a moment ago, and what is made of them is there for the next process all the same.
+    # The files were written a moment ago, and what is made of them is there for the next process.
     assert calls == 3 and run(NUMBERED)[:2] == (first, 0)
     edited = NUMBERED.replace("maxlist = 3", "maxlist = 5")
     expected = run(edited, on=False)[0]
     assert run(edited)[0] == expected != first
+
+
+DRAWN = """
+import json, sqlite3, sys
+import prebake
+
+class Drawn:
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, i):
+        return sqlite3.connect(":memory:").execute("select random()").fetchone()[0] if i == 7 else i
+
+drawn = prebake.wrap(Drawn())
+print(json.dumps([drawn[7] for _ in range(4)]))
+"""
+
+
+def test_one_item_that_compiled_code_draws_is_never_given_twice(run: Run) -> None:
+    first, _, said = run(DRAWN)
+    again, *_ = run(DRAWN)
+    assert len({*first, *again}) == 8 and "R33" in said
 
 
 RARE = """

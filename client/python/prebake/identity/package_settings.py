@@ -100,8 +100,8 @@ _ALL: tuple[Callable[[], Any], ...] = (
     torch,
     pillow,
 )
-#: Of those, what `ambient.py` asks before each item once a module is imported: others are seen by objects that
-#: are replaced, or are names in a module.
+#: Of those, what `ambient.py` asks before each item once a module is imported: others are seen by objects
+#: that are replaced, or are names in a module.
 ASKED: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("sklearn._config", sklearn),
     ("mpmath", mpmath),

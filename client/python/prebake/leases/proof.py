@@ -34,8 +34,8 @@ CANARIES = 2
 #: a function are compared in calls of their own, and with them that it is still the same.
 CANARIES_MAX, CHEAP_NS = 64, 4_000_000
 CHEAP_CALLS_NS = 50_000_000
-#: Items of which one is compared in less CPU time than this are hardly worth keeping: of them, and of those of
-#: data sets of so few, in so much of it; and no longer than that, should they wait for a disk.
+#: Items of which one is compared in less CPU time than this are hardly worth keeping: of them, and of those
+#: of data sets of so few, in so much of it; and no longer than that, should they wait for a disk.
 TRIFLE_NS, FEW = 400_000, 8
 TRIFLES_NS, TRIFLES_WALL_NS = 25_000_000, 100_000_000
 #: Of items that take so long on average, one is enough.
@@ -344,8 +344,8 @@ class Proof:
             yield from (i for i in in_turn(others) if i not in self._same)
 
     def _needed(self, count: int, spent_ns: int, cpu: Sequence[int]) -> int:
-        """How many items of `count` have to be equal in all, after so much time was spent on comparing; `cpu` is
-        what CPU time it was before each."""
+        """How many items of `count` have to be equal in all, after so much time was spent on comparing; `cpu`
+        is what CPU time it was before each."""
         if self._cost_ns >= DEAR_NS:
             return 1
         fastest_ns = min((after - before for before, after in itertools.pairwise(cpu)), default=TRIFLE_NS)
