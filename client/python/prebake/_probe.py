@@ -39,8 +39,9 @@ _GRACE_SECONDS = 5
 #: Of the memory that is free, so much is for each of two such processes: the job needs the rest.
 _MEMORY_SHARE = 0.3
 
-#: Where an item costs no more than this on average, others are made too, in so long.
-_CHEAP_SECONDS, _OTHERS_SECONDS = 0.005, 0.05
+#: Where items cost no more CPU time than this on average, others are made too, in so much of it; and no
+#: longer than that, should they wait for something.
+_CHEAP_SECONDS, _OTHERS_SECONDS, _OTHERS_WALL_SECONDS = 0.001, 0.15, 0.5
 
 #: Every file opened through Python since this process began, whoever opened it.
 _opened: set[str] = set()
@@ -143,7 +144,6 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
             changed[:] = [c or _differ(a, b) for c, a, b in zip(changed, before, now, strict=True)]
         before[:] = now
 
-    begun = time.monotonic()
     for i in reversed(items):
         first[str(i)] = _ran(sources[i], steps, scopes)
         if len(first) == 1:
@@ -151,9 +151,10 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
             look()
     look()
     # No item after the same item as before.
+    begun = time.process_time()
     second = {str(i): _ran(sources[i], steps, scopes) for i in items[1::2] + items[::2]}
+    is_cheap = time.process_time() - begun <= _CHEAP_SECONDS * len(items)
     look()
-    is_cheap = time.monotonic() - begun <= _CHEAP_SECONDS * 2 * len(items)
     for at, step in enumerate(steps):
         together = getattr(step, "together", None)
         if together is not None:
@@ -181,9 +182,9 @@ def _unsteady(task: io.BytesIO, steps: list[Callable[[Any], Any]], known: set[in
     if task.tell() == len(task.getbuffer()):
         return []
     sources, _ = pickle.load(task)
-    found, until = [], time.monotonic() + _OTHERS_SECONDS
+    cpu, until, found = time.process_time() + _OTHERS_SECONDS, time.monotonic() + _OTHERS_WALL_SECONDS, []
     for i in sources.keys() - known:
-        if time.monotonic() > until:
+        if time.process_time() > cpu or time.monotonic() > until:
             break
         once, again = (_ran(sources[i], steps, [Scope() for _ in steps]) for _ in range(2))
         if not any(seen["error"] or seen["drew"] for seen in (*once, *again)):
