@@ -239,8 +239,10 @@ def stats_since(items: Any, i: int, begun_ns: int) -> Sequence[Stat] | None:
 
 
 def _is_settled(stat: Stat, begun_ns: int) -> bool:
-    *_, written_ns, changed_ns = stat
-    return max(written_ns, changed_ns) < begun_ns - SETTLED_NS and written_ns % _COARSE_NS != 0
+    device, *_, written_ns, changed_ns = stat
+    # Without a block device of this machine, the clock may be another machine's.
+    is_stamped_here = os.major(device) != 0 and written_ns % _COARSE_NS != 0
+    return is_stamped_here and max(written_ns, changed_ns) < begun_ns - SETTLED_NS
 
 
 def as_read(record: Record, stats: Sequence[Stat] | None) -> bool:

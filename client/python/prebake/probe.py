@@ -151,10 +151,7 @@ def _run(
         try:
             if expected is None:
                 # Not the one that is traced: what those read is no input of these.
-                more = (
-                    _objects(source, [], others) if _is_plain(source(items[0])) else _objects(source, [], [])
-                )
-                backwards = [header(items[::-1], seconds, CLOCK_SHIFT), objects, more]
+                backwards = [header(items[::-1], seconds, CLOCK_SHIFT), objects, _others(source, others)]
                 later = beside.submit(run_child, _command(), _environment(2), backwards, seconds, stop)
             ended, traced = _spawn([header(items, seconds), objects], seconds)
         except BaseException:
@@ -258,9 +255,14 @@ def header(items: list[int], seconds: float, clock_shift: int = 0, modules: Sequ
     return pickle.dumps(told)
 
 
-def _is_plain(given: Any) -> bool:
-    """Whether what an item is made of costs nothing to send, and nobody changes it."""
-    return isinstance(given, (int, str, bytes, os.PathLike))
+def _others(source: Any, items: Sequence[int]) -> bytes:
+    """Items sent beside those of the probe, if what they are made of costs nothing to send and nobody
+    changes it. Empty if not: the probe is worth the same without."""
+    try:
+        plain = items and isinstance(source(items[0]), (int, str, bytes, os.PathLike))
+        return _objects(source, [], items) if plain else b""
+    except Exception:
+        return b""
 
 
 def _objects(source: Any, steps: Any, items: Sequence[int]) -> bytes:
