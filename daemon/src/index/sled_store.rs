@@ -24,6 +24,11 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// An index that takes longer is rebuilt: reading every footer is quicker.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Who holds sled's lock while we hold the folder's is on its way out: the threads of an index that was
+/// dropped, or a daemon that has let the folder go and not ended yet. A rebuilt index would lose counters.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 /// An index of more bytes is written anew at start: sled keeps about three times its live data, and
 /// the memo of file digests only grows. 256 MiB remember about a million files.
 const BYTES_MAX: u64 = 256 << 20;
@@ -64,11 +69,12 @@ fn open(path: &Path) -> Result<SledStore> {
     // sled may hang or panic on a damaged file: neither may take the daemon along.
     thread::spawn(move || {
         let opened = std::panic::catch_unwind(|| {
-            let db = sled::Config::new()
-                .path(&owned)
-                .cache_capacity(CACHE_BYTES)
-                .flush_every_ms(Some(500))
-                .open()?;
+            let db = open_unlocked(
+                &sled::Config::new()
+                    .path(&owned)
+                    .cache_capacity(CACHE_BYTES)
+                    .flush_every_ms(Some(500)),
+            )?;
             let trees = Space::ALL
                 .iter()
                 .map(|s| db.open_tree(s.name()))
@@ -94,6 +100,22 @@ fn open(path: &Path) -> Result<SledStore> {
             "index",
             "the index could not be opened in time",
         )),
+    }
+}
+
+/// Opens it as soon as nobody holds its lock any more, in `LOCK_TIMEOUT` at most.
+fn open_unlocked(config: &sled::Config) -> sled::Result<sled::Db> {
+    // sled gives its lock no error of its own.
+    let is_locked = |error: &sled::Error| error.to_string().contains("could not acquire lock");
+    let mut looks = LOCK_TIMEOUT.as_millis() / LOCK_PAUSE.as_millis();
+    loop {
+        match config.open() {
+            Err(error) if looks > 0 && is_locked(&error) => {
+                looks -= 1;
+                thread::sleep(LOCK_PAUSE);
+            }
+            opened => return opened,
+        }
     }
 }
 
@@ -239,6 +261,23 @@ mod tests {
         store
             .put(Space::Counters, &[(b"hits".to_vec(), b"8".to_vec())])
             .unwrap();
+    }
+
+    #[test]
+    fn an_index_that_is_locked_by_who_is_ending_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open_or_rebuild(folder.path());
+        store
+            .put(Space::Counters, &[(b"hits".to_vec(), b"7".to_vec())])
+            .unwrap();
+        let ending = thread::spawn(move || {
+            thread::sleep(20 * LOCK_PAUSE);
+            drop(store);
+        });
+        let (store, problem) = open_or_rebuild(folder.path());
+        assert!(problem.is_none());
+        assert_eq!(store.get(Space::Counters, b"hits").unwrap(), Some(b"7".to_vec()));
+        ending.join().unwrap();
     }
 
     #[test]
