@@ -89,6 +89,7 @@ class _Resumed:
             self._next = -1
             value = self._take(self._source)
         self._next = i + 1
+        record.gave(value)
         self._opened.merge(record)
         also(self._opened)
         return value

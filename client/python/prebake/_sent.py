@@ -10,6 +10,7 @@ import functools
 import io
 import pickle
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ BYTES_MAX = 1 << 24
 
 #: What `cloudpickle` writes in the place of a file's name.
 _NO_FILE = "<dynamic-code>"
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: The decorated functions of `functools.lru_cache`, whose class has no name of its own.
 _Memo = type(functools.lru_cache(abs))
 
@@ -42,6 +44,9 @@ def send(objects: Any, out: Any) -> None:
             if type(value) is weakref.WeakKeyDictionary:
                 # What `functools.singledispatch` remembers of classes.
                 return _by_weak_keys, (list(value.items()),)
+            if type(value) in _LOCKS:
+                # Nobody waits for it elsewhere.
+                return (threading.Lock if type(value) is _LOCKS[0] else threading.RLock), ()
             if type(value) is _Memo and value.__module__ in packages.SCRIPTS:
                 return _memo, (value.__wrapped__, value.cache_parameters())
             if type(value) is types.CodeType:

@@ -165,7 +165,7 @@ def _fill(
     """The one item that a call is, and what makes the caller's of its value; None if it is unknowable."""
     name, since, begun = _shown(function), time.time_ns() - SETTLED_NS, time.monotonic()
     try:
-        known = identify(function, graph.called(function))
+        known = identify(function, graph.called(function), arguments=bound.arguments)
         arguments_known = identify(dict(bound.arguments), f"{name} arguments")
         arguments = arguments_known.digest
         known.reached.update(arguments_known.reached)
@@ -237,7 +237,7 @@ def _fill(
             # By itself, or by another thread meanwhile.
             not_cached(Refused(Code.MUTATES, f"{name}: its arguments change while it runs"))
             return False
-        return identify(function, graph.called(function)) == known
+        return identify(function, graph.called(function), arguments=bound.arguments) == known
 
     #: Not of what its user vouches for.
     trial = None if marks.is_pure(function) else Trial(function, known, paths)

@@ -325,7 +325,7 @@ class Chain:
             }
         scope = self._scope
         with place.watched() as seed, self._stream.given(tracked), Recorder(scope=scope) as record:
-            block = self._taken(tracked)
+            block = record.gave(self._taken(tracked))
         if not marks.is_pure(self._stream.roots()[0]):
             self._asked.ran_on.update(dict.fromkeys(scope.names_beside_world(self._known.reached)))
             record.incomplete = record.incomplete or scope.unseen or None

@@ -7,6 +7,7 @@ met.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from prebake import members
@@ -48,17 +49,23 @@ def fingerprint(value: Any) -> str:
     return identify(value).digest.hex()
 
 
-def identify(value: Any, name: str = "it", watch: Watch | None = None) -> Identity:
+def identify(
+    value: Any,
+    name: str = "it",
+    watch: Watch | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Identity:
     """The identity of a value; `name` is what a refusal calls it, and `watch` is told what else is read for
-    it. Raises `Refused`, and nothing else.
+    it. `arguments` are those that a function is to be called with: they are no part of it, but say whether
+    what it draws has a seed. Raises `Refused`, and nothing else.
     """
     try:
-        return _identify(Encoder(name, watch), value, name)
+        return _identify(Encoder(name, watch, value, arguments), value, name)
     except RecursionError:
         pass
     # Rare: a pipeline is some ten levels deep.
     try:
-        return _identify(DeepEncoder(name, watch), value, name)
+        return _identify(DeepEncoder(name, watch, value, arguments), value, name)
     except RecursionError:
         why = f"{name} is nested too deeply, or its own code recurses without end when it is looked at"
         raise Refused(Code.TOO_LARGE, why) from None

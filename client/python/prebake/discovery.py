@@ -134,7 +134,7 @@ class Discovery:
     def _load(self, i: int) -> list[bytes]:
         begun_ns, cpu, wall = time.time_ns(), time.thread_time_ns(), time.perf_counter_ns()
         with Recorder(scope=self._scope) as record:
-            loaded = self._make(i)
+            loaded = record.gave(self._make(i))
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         self.fresh[i] = Fresh(loaded, record, begun_ns, cpu, max(0, wall - cpu))
         return names(record, self._source.root)
@@ -173,6 +173,9 @@ def followed(record: Record, folders: Collection[str], what: str) -> None:
         raise Refused(
             Code.UNDECLARED, f"{what} runs another program ({record.process}), whose reads are unseen"
         )
+    if record.named is not None:
+        said = f"the value of {what} holds the name of a temporary file ({record.named})"
+        raise Refused(Code.CLOCK, f"{said}, which is another each time")
     left = record.effects()
     if left:
         raise Refused(

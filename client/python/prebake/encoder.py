@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from prebake import packages
@@ -49,7 +49,16 @@ def digest(context: str, data: Any) -> bytes:
 
 
 class Encoder:
-    def __init__(self, name: str, watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        watch: Watch | None = None,
+        called: Any = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        #: The function that is called, and its arguments by parameter, where both are known.
+        self.called = called
+        self.arguments = arguments or {}
         #: What else it reads.
         self.watch = watch or Watch()
         self.out = bytearray()
@@ -61,6 +70,8 @@ class Encoder:
         #: Names in the code written so far, and of attributes from which that code takes an order.
         self.names: set[str] = set()
         self.ordered: set[str] = set()
+        #: Attributes that code seeds generators from, with the refusal of one that is None.
+        self.seeding: dict[str, Refused] = {}
         #: Methods that would be refused if anything called them.
         self.pending: list[Pending] = []
         #: Classes that code itself may make instances of, by id.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import enum
 import os
+import threading
 import types
 from pathlib import PurePath
 from typing import Any
@@ -38,6 +39,8 @@ RANDOM_CLASSES = frozenset(
 _BPE_RANKS, _BPE_MEMO = "bpe_ranks", "cache"
 #: Fields of every member of an enumeration; the last is kept once it is asked for.
 _ENUM_FIELDS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
+#: Locks of threads.
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: Bytes of a bare object, and of one field.
 _HEADER, _FIELD = object.__basicsize__, 8
 #: Builtin containers and scalars that a class may extend: their content is written beside the fields.
@@ -80,6 +83,11 @@ def _encode(encoder: Encoder, value: Any) -> None:
         encoder.member(".__prebake_token__()", value.__prebake_token__())
         return
     if data.encode(encoder, value):
+        return
+    if cls in _LOCKS:
+        # Whom it keeps waiting is no part of a value; that it is held, code can ask.
+        encoder.number(value)
+        encoder.emit("lock", cls.__name__.encode() if not _is_locked(value) else b"held")
         return
     if issubclass(cls, Transparent):
         raise encoder.refuse(Code.DATASET, "is a data set that is shared by itself: wrap the outermost only")
@@ -161,6 +169,22 @@ def _fields(value: Any) -> dict[str, Any]:
                 except AttributeError:
                     continue
     return fields
+
+
+def held(value: Any, name: str) -> Any:
+    """What an object or its classes hold under a name, unasked; `...` if they hold nothing."""
+    fields = getattr(value, "__dict__", {})
+    if type(fields) is dict and name in fields:
+        return fields[name]
+    found = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), ...)
+    try:
+        return found.__get__(value) if isinstance(found, types.MemberDescriptorType) else found
+    except AttributeError:
+        return None
+
+
+def _is_locked(value: Any) -> bool:
+    return type(value) is _LOCKS[0] and value.locked()
 
 
 def hides_state(cls: type) -> bool:

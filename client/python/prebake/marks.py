@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prebake import classes, packages
+from prebake.calls import SEEDS
 from prebake.errors import Code, Refused
 
 #: What a mark hangs on: functions and classes stay themselves.
@@ -216,9 +217,15 @@ def _by_table(value: Any, depth: int) -> Verdict:
         return _unless_fixed(value, cls.__qualname__, classes.RANDOM)
     if entry == classes.DETERMINISTIC:
         return _if_fixed(value)
-    if any(word in cls.__qualname__ for word in classes.WORDS):
+    if any(word in cls.__qualname__ for word in classes.WORDS) and not _has_seed(value):
         return Verdict(RANDOM, f"{cls.__module__}.{cls.__qualname__} is random by its name")
     return Verdict(UNKNOWN, f"{cls.__module__}.{cls.__qualname__} is in no table; mark it pure or random")
+
+
+def _has_seed(value: Any) -> bool:
+    """Whether an object holds the seed of all that it draws, as a fitted forest does."""
+    fields = getattr(value, "__dict__", {})
+    return any(type(fields.get(name)) is int for name in SEEDS)
 
 
 def _entry(cls: type) -> str | None:

@@ -554,13 +554,13 @@ class Pipeline:
                 begun = self._middle.value(i, end)
                 value = self._run(*(begun or self._inputs.begun(i, end)), end)
         self._own.record = record
-        return value
+        return record.gave(value)
 
     def _compute_to(self, i: int, cut: int) -> Any:
         with Recorder(scope=self._scope) as record:
             value = self._run(*self._inputs.begun(i, cut), cut)
         self._own.record = record
-        return value
+        return record.gave(value)
 
     def _spent(self, i: int) -> tuple[int, int]:
         """What it took to get to where `_compute` begins; up to the middle cut, on average."""

@@ -12,7 +12,9 @@ import contextvars
 import importlib
 import importlib.util
 import os
+import shutil
 import site
+import stat
 import sys
 import sysconfig
 import threading
@@ -36,6 +38,10 @@ _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 _METADATA = os.path.join(os.path.dirname(importlib.__file__), "metadata", "")
 #: Opens that give no content: a folder is read by listing it.
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
+#: A file that never has a name; the flag holds the one of folders.
+_NAMELESS = os.O_TMPFILE
+#: How `shutil.rmtree` goes through folders.
+_REMOVES = "_rmtree_safe_fd"
 #: Threads that hand on what others made, by what they run: a loader's worker sends its batches with them,
 #: over sockets, while the next item is loaded. Nothing of theirs comes back to a fill.
 _CARRIERS = frozenset(
@@ -301,10 +307,14 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
         _imported(path)
         return
     path = os.fspath(path)
+    writes = flags & os.O_ACCMODE != os.O_RDONLY
+    if writes and (flags & _NAMELESS == _NAMELESS or _is_folder(path)):
+        # A folder is named where a file in it is opened by other means (`tempfile`).
+        return
     makes = flags & os.O_TRUNC or flags & os.O_CREAT and flags & os.O_EXCL
     reads = flags & os.O_ACCMODE != os.O_WRONLY and not makes and not flags & _NO_CONTENT
     # What is appended to as well: rows of data are as little to be lost as files.
-    if flags & os.O_ACCMODE != os.O_RDONLY:
+    if writes:
         _wrote(event, (path,))
     if not (makes or reads):
         return
@@ -314,6 +324,11 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
     record = _mine(f"{full} is opened") if reads else _records.get(threading.get_ident())
     if record is None:
         return
+    # The frames are: this one, the hook, whoever opens.
+    opener = sys._getframe(2)
+    if opener.f_code.co_filename == shutil.__file__ and opener.f_code.co_name.startswith(_REMOVES):
+        # Folders on the way to what is removed.
+        return
     if mode is None and full != os.fsdecode(path):
         # `os.open` may be given a folder to start from, of which the hook is not told.
         record.incomplete = record.incomplete or f"{os.fsdecode(path)} is opened relative to some folder"
@@ -321,8 +336,7 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
         record.made(full)
     else:
         record.read(full)
-        # The frames are: this one, the hook, whoever opens.
-        executed.opened(full, sys._getframe(2))
+        executed.opened(full, opener)
 
 
 def _imported(path: Any) -> None:
@@ -345,6 +359,14 @@ def _source(path: str) -> str:
         return path
 
 
+def _is_folder(path: str | bytes) -> bool:
+    # Of `os.path.isdir` it would be heard that something is looked for.
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def _wrote(event: str, args: tuple[Any, ...]) -> None:
     """Files and folders that are written, made, moved or changed."""
     record = _records.get(threading.get_ident()) or _task_record.get()
@@ -357,6 +379,12 @@ def _wrote(event: str, args: tuple[Any, ...]) -> None:
 
 #: Of these the second argument is a name as well.
 _TO_ANOTHER = ("os.rename", "os.link", "os.symlink")
+
+
+def _temporary(event: str, args: tuple[Any, ...]) -> None:
+    record = _mine(f"{event} is called")
+    if record is not None:
+        record.temporary.add(_absolute(args[0]))
 
 
 def _list(event: str, args: tuple[Any, ...]) -> None:
@@ -470,6 +498,7 @@ _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
     **dict.fromkeys(("os.mkdir", "os.truncate", "os.chmod", "os.chown", *_TO_ANOTHER), _wrote),
     **dict.fromkeys(("os.listdir", "os.scandir"), _list),
     **dict.fromkeys(("os.stat", "os.lstat", "os.access"), _look),
+    **dict.fromkeys(("tempfile.mkdtemp", "tempfile.mkstemp"), _temporary),
     "sqlite3.connect": _database,
     "ctypes.dlopen": _library,
     "pickle.find_class": _find_class,

@@ -6,10 +6,12 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prebake import looks
 from prebake.identity.executed import Reached, Scope, shown
+from prebake.temporary import Temporary
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
@@ -48,6 +50,8 @@ class Record:
         self.reads: dict[str, None] = {}
         #: (device, inode, size, mtime_ns, ctime_ns) of each when it was opened first; not of what is missing.
         self.stats: dict[str, tuple[int, int, int, int, int]] = {}
+        #: Of these, what an earlier call read and kept: it may have been written to since.
+        self.kept: dict[str, tuple[int, int, int, int, int]] = {}
         self.listed: dict[str, None] = {}
         #: What was looked at: how much was asked for, and what it showed.
         self.looks: dict[str, tuple[str, str]] = {}
@@ -66,6 +70,9 @@ class Record:
         self.closed = False
         #: Files that the fill made itself: what it reads there is its own.
         self._made: set[str] = set()
+        #: Of these, what has a name that is another each time; and one that the value holds.
+        self.temporary = Temporary()
+        self.named: str | None = None
         #: Files and folders that it wrote, made, moved or removed.
         self.written: dict[str, None] = {}
 
@@ -80,12 +87,23 @@ class Record:
         for path, (depth, saw) in other.looks.items():
             self.look(path, depth, saw)
         self._made |= other._made
+        self.temporary.merge(other.temporary)
         self.by_packages |= other.by_packages
-        for name in ("network", "process", "incomplete"):
+        for name in ("network", "process", "incomplete", "named"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
 
+    def keep(self, stats: Mapping[str, tuple[int, int, int, int, int]]) -> None:
+        """Notes files that an earlier call read, as they were then."""
+        self.reads.update(dict.fromkeys(stats))
+        self.stats = {**stats, **self.stats}
+        self.kept.update(stats)
+
+    def is_current(self) -> bool:
+        """Whether what was kept of files is what they hold."""
+        return all(stat_of(path) == stat for path, stat in self.kept.items())
+
     def read(self, path: str) -> None:
-        if path in self._made or path in self.reads:
+        if path in self.reads or self._is_own(path):
             return
         self._add(self.reads, path)
         # The hook runs before the file is opened, so that this is no newer than what is read.
@@ -106,7 +124,7 @@ class Record:
 
     def look(self, path: str, depth: str, shown: str | None = None) -> None:
         known = self.looks.get(path)
-        if path in self._made or known is not None and looks.deeper(known[0], depth) == known[0]:
+        if self._is_own(path) or known is not None and looks.deeper(known[0], depth) == known[0]:
             return
         if len(self.looks) < PATHS_MAX:
             self.looks[path] = depth, looks.Look(depth, path).shows() if shown is None else shown
@@ -129,6 +147,19 @@ class Record:
     def made(self, path: str) -> None:
         self._made.add(path)
 
+    def _is_own(self, path: str) -> bool:
+        return path in self._made or bool(self.temporary) and self.temporary.holds(path)
+
+    def gave(self, value: Any) -> Any:
+        """Notes what was made, and returns it."""
+        if self.temporary:
+            try:
+                self.named = self.named or self.temporary.named_in(value)
+            except Exception as error:
+                why = f"the name of a temporary file may be in its value: {error}"
+                self.incomplete = self.incomplete or why
+        return value
+
     def wrote(self, path: str) -> None:
         self._add(self.written, path)
 
@@ -137,7 +168,8 @@ class Record:
         return [path for path in lasting(self.written) if os.path.lexists(path)]
 
     def folder(self, path: str) -> None:
-        self._add(self.listed, path)
+        if not self._is_own(path):
+            self._add(self.listed, path)
 
     def _add(self, paths: dict[str, None], path: str) -> None:
         if len(paths) < PATHS_MAX:

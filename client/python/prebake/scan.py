@@ -277,8 +277,8 @@ class Scan:
             raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
         if name == "seed" and call.args == () and not call.keywords:
             raise self.refuse(Code.RANDOM, "seed()", _MARK)
-        if name == "manual_seed" and not (call.args and self._is_known(call.args[0])):
-            raise self.refuse(Code.RANDOM, "manual_seed() without a seed in the code", _MARK)
+        if name == "manual_seed" and not _is_seeding(call):
+            raise self.refuse(Code.RANDOM, "manual_seed() without a seed", _MARK)
         if name in calls.LISTING_METHODS and not self.orders.is_sorted(call):
             raise self.refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
 
@@ -295,7 +295,7 @@ class Scan:
             if name == "generator":
                 while isinstance(value, Call) and isinstance(value.callee, Attribute):
                     if value.callee.name == "manual_seed":
-                        return bool(value.args) and self._is_known(value.args[0])
+                        return _is_seeding(value)
                     value = value.callee.of
                 if isinstance(value, Call):
                     return any(
@@ -316,6 +316,10 @@ class Scan:
             return symbol.value is not None
         if isinstance(symbol, Made):
             return True
+        if isinstance(symbol, Parameter):
+            return self._is_given(symbol)
+        if isinstance(symbol, Attribute) and isinstance(symbol.of, Parameter):
+            return (symbol.of.name,) == self.own and self._is_held(symbol.name)
         if isinstance(symbol, Name):
             value, rest = self.walk(symbol)
             return not rest and type(value) in (int, str, bytes, tuple)
@@ -323,6 +327,18 @@ class Scan:
             dotted = self.canonical(symbol.callee).removeprefix("builtins.")
             return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
         return False
+
+    def _is_given(self, parameter: Parameter) -> bool:
+        """Whether a parameter of the function that is called itself has a value: no other is known."""
+        if self.function is not self.encoder.called or parameter in self.symbols.bindings:
+            return False
+        return parameter.name in self.given and self.encoder.arguments.get(parameter.name) is not None
+
+    def _is_held(self, attribute: str) -> bool:
+        """That an object's own attribute has a value is looked at once the object is written (`members`)."""
+        refused = self.refuse(Code.RANDOM, f"self.{attribute} as a seed", _MARK)
+        self.encoder.seeding.setdefault(attribute, refused)
+        return True
 
     # -- what else is done with names
 
@@ -406,6 +422,11 @@ _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime",
 
 def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:
     return args is not None and len(args) > place and isinstance(args[place], Const)
+
+
+def _is_seeding(call: Call) -> bool:
+    """Whether `manual_seed` is given anything: of what is no number it raises."""
+    return call.args is None or bool(call.args or call.keywords)
 
 
 def _is_number(symbol: Symbol) -> bool:

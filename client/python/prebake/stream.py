@@ -183,7 +183,8 @@ class Called:
     def identity(self) -> Identity:
         name = getattr(self._function, "__qualname__", type(self._function).__qualname__)
         given = {**self._bound.arguments, **{name: asks.Tracked for name in self.lists()}}
-        function, arguments = identify(self._function, name), identify(given, f"{name} arguments")
+        function = identify(self._function, name, arguments=given)
+        arguments = identify(given, f"{name} arguments")
         function.reached.update(arguments.reached)
         return function._replace(
             digest=digest(CONTEXT, function.digest + arguments.digest),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import facts, tripwire, values
+from prebake import facts, memos, tripwire, values
 from prebake.code import Identity
 from prebake.discovery import Stat, followed, stats_since
 from prebake.errors import Code, Refused, not_cached
@@ -200,23 +200,19 @@ class Watched:
         under = (items and items.stats_of(i)) or ()
         begun_ns, cpu, wall = time.time_ns(), time.thread_time_ns(), time.perf_counter_ns()
         known_by, _ = self._described()
-        memos = known_by.memos
-        kept = [memo.cache_info().hits for memo in memos]
-        with Recorder(self._background, self._scope) as record:
+        with Recorder(self._background, self._scope) as record, memos.followed(known_by.memos, record):
             value = self._value(i)
+        record.gave(value)
         record.ran(self._scope, known_by.reached)
         self._keep(record, known_by)
-        if kept != [memo.cache_info().hits for memo in memos]:
-            record.incomplete = record.incomplete or "a cached function of its gives back what it kept"
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         known = self._known(i) if fill is self._further else ()
         return Made(value, record, known, under, begun_ns, cpu, max(0, wall - cpu))
 
     def _keep(self, record: Record, known_by: Identity) -> None:
         """What code that nothing describes read, it may keep for later: such files are all calls'."""
-        for path, stat in self._scope.kept(record.stats, known_by.reached).items():
-            record.reads.setdefault(path, None)
-            record.stats.setdefault(path, stat)
+        kept = self._scope.kept(record.stats, known_by.reached)
+        record.keep({path: stat for path, stat in kept.items() if path not in record.stats})
 
     def _anew(self, fill: Fill, i: int) -> Held:
         """What a hit is when it is computed again. A list of names is not: it only says where to look on. Nor
@@ -271,8 +267,10 @@ class Watched:
         if is_value:
             # It goes no further.
             del self._made[i]
-        approved = self._is_followable(i, made.record) and facts.as_told(
-            items, i, made.record.facts(), self._declared(i)
+        approved = (
+            made.record.is_current()
+            and self._is_followable(i, made.record)
+            and facts.as_told(items, i, made.record.facts(), self._declared(i))
         )
         if approved and is_value:
             self._tried(made)
@@ -288,7 +286,7 @@ class Watched:
     def _is_as_known(self, items: Any, i: int) -> bool:
         """Whether it was made of what it reads as the entry knows that."""
         made, known = self._made[i], self._known(i)
-        if not self._is_followable(i, made.record):
+        if not made.record.is_current() or not self._is_followable(i, made.record):
             return False
         if not facts.as_told(items, i, made.record.facts(), known):
             return False

@@ -20,6 +20,8 @@ from prebake._demo_daemon import PrivateDaemon
 
 Run = Callable[..., str]
 Take = Callable[..., dict[str, Any]]
+#: What a call returned, how often it ran, and what else was said.
+Call = Callable[..., tuple[str, int, str]]
 
 #: Texts for streams.
 TEXTS = 24
@@ -254,5 +256,31 @@ def take(daemon: PrivateDaemon, tmp_path: Path) -> Take:
         )
         assert done.returncode == 0, done.stderr
         return {**json.loads(done.stdout), "reads": count.stat().st_size}
+
+    return run
+
+
+@pytest.fixture
+def call(daemon: PrivateDaemon, tmp_path: Path) -> Call:
+    """Calls the function in a fresh process: what it returns, how often it ran, and what else was said."""
+    (tmp_path / "data.txt").write_text("four")
+    (tmp_path / "words.txt").write_text("a b")
+    for name in ("data.txt", "words.txt"):
+        settle(tmp_path / name)
+
+    def run(arguments: str, function: str) -> tuple[str, int, str]:
+        environment = {**os.environ, "PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache")}
+        (tmp_path / "main.py").write_text(f"{function}\nprint(count({arguments}))")
+        done = subprocess.run(
+            [sys.executable, "main.py"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        said = [line for line in done.stderr.splitlines() if line != "called"]
+        return done.stdout.strip(), done.stderr.count("called\n"), "\n".join(said)
 
     return run

@@ -1,13 +1,10 @@
 """`@prebake.cached`: a call is computed once for the same code, arguments and file content."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import settle
-
-from prebake._demo_daemon import PrivateDaemon
+from conftest import Call, settle
 
 FUNCTION = """
 import sys, threading, prebake
@@ -19,39 +16,6 @@ def count(path, *, scale=1, extra=None):
     sys.stderr.write("called\\n")
     return {"lengths": [len(open(path).read()) * scale * FACTOR], "words": Path("words.txt").read_text()}
 """
-
-Call = Callable[..., tuple[str, int, str]]
-
-
-@pytest.fixture
-def call(daemon: PrivateDaemon, tmp_path: Path) -> Call:
-    """Calls the function in a fresh process: what it returns, how often it ran, and what else was said."""
-    import os
-    import subprocess
-    import sys
-
-    (tmp_path / "data.txt").write_text("four")
-    (tmp_path / "words.txt").write_text("a b")
-    for name in ("data.txt", "words.txt"):
-        settle(tmp_path / name)
-
-    def run(arguments: str = "'data.txt'", function: str = FUNCTION) -> tuple[str, int, str]:
-        environment = {**os.environ, "PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache")}
-        (tmp_path / "main.py").write_text(f"{function}\nprint(count({arguments}))")
-        done = subprocess.run(
-            [sys.executable, "main.py"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        said = [line for line in done.stderr.splitlines() if line != "called"]
-        return done.stdout.strip(), done.stderr.count("called\n"), "\n".join(said)
-
-    return run
-
 
 NAMED = """
 import sys
@@ -75,28 +39,28 @@ def test_a_value_of_a_class_of_the_script_is_there_for_the_next_process(call: Ca
 
 
 def test_a_second_call_is_not_made(call: Call) -> None:
-    first = call()
+    first = call("'data.txt'", FUNCTION)
     assert first == ("{'lengths': [4], 'words': 'a b'}", 1, "")
-    assert call() == (first[0], 0, "")
+    assert call("'data.txt'", FUNCTION) == (first[0], 0, "")
 
 
 @pytest.mark.parametrize("name", ["data.txt", "words.txt"])
 def test_an_edited_input_is_read_again(call: Call, tmp_path: Path, name: str) -> None:
-    call()
+    call("'data.txt'", FUNCTION)
     (tmp_path / name).write_text("edited")
     settle(tmp_path / name)
-    value, calls, _ = call()
+    value, calls, _ = call("'data.txt'", FUNCTION)
     assert calls == 1 and ("edited" in value) == (name == "words.txt")
-    assert call() == (value, 0, "")
+    assert call("'data.txt'", FUNCTION) == (value, 0, "")
 
 
 def test_arguments_and_code_are_part_of_it(call: Call) -> None:
-    call()
-    assert call("'data.txt', scale=2")[:2] == ("{'lengths': [8], 'words': 'a b'}", 1)
+    call("'data.txt'", FUNCTION)
+    assert call("'data.txt', scale=2", FUNCTION)[:2] == ("{'lengths': [8], 'words': 'a b'}", 1)
     # In a script that was edited what is there is computed again once, and compared.
-    assert [call("'data.txt', scale=1")[1] for _ in range(2)] == [1, 0]
+    assert [call("'data.txt', scale=1", FUNCTION)[1] for _ in range(2)] == [1, 0]
     for old, new in (("FACTOR = 1", "FACTOR = 3"), ("* scale * FACTOR", "+ scale * FACTOR * 8")):
-        assert call(function=FUNCTION.replace(old, new))[:2] == ("{'lengths': [12], 'words': 'a b'}", 1)
+        assert call("'data.txt'", FUNCTION.replace(old, new))[:2] == ("{'lengths': [12], 'words': 'a b'}", 1)
 
 
 def test_an_argument_that_cannot_be_known_is_no_reason_to_fail(call: Call) -> None:
@@ -109,7 +73,7 @@ def test_an_argument_that_cannot_be_known_is_no_reason_to_fail(call: Call) -> No
 
 def test_a_missing_input_is_the_functions_own_error(call: Call) -> None:
     function = FUNCTION + "\ntry:\n    count('none.txt')\nexcept FileNotFoundError:\n    print('missing')\n"
-    value, _, said = call(function=function)
+    value, _, said = call("'data.txt'", function)
     assert value.splitlines()[0] == "missing" and not said
 
 
@@ -242,8 +206,65 @@ count(0, "words.txt")
 """
     write(tmp_path / "words.txt", "a b")
     assert call("1, 'words.txt'", function)[:2] == ("b", 2)
+    # What was kept is known by what the call before read.
+    assert call("1, 'words.txt'", function)[:2] == ("b", 0)
     write(tmp_path / "words.txt", "c d")
     assert call("1, 'words.txt'", function)[:2] == ("d", 2)
+    assert call("1, 'words.txt'", function)[:2] == ("d", 0)
+
+
+KEEPS = """
+import functools, os, sys, prebake
+
+class Words:
+    def __init__(self, name):
+        with open(name) as file:
+            self.known = file.read().split()
+
+    @functools.lru_cache(maxsize=8)
+    def place(self, word):
+        return self.known.index(word)
+
+@functools.lru_cache
+def text(name):
+    return open(name).read()
+
+words = Words("words.txt")
+
+@prebake.cached
+def count(*given):
+    sys.stderr.write("called\\n")
+    return [words.place(each) for each in given]
+
+@prebake.cached
+def joined(*names):
+    return "".join(text(each) for each in names)
+"""
+
+
+def test_what_a_call_kept_and_gives_back_is_reused(call: Call) -> None:
+    assert call("'a', 'b', 'a'", KEEPS) == ("[0, 1, 0]", 1, "")
+    assert call("'a', 'b', 'a'", KEEPS) == ("[0, 1, 0]", 0, "")
+
+
+def test_what_was_kept_of_a_file_is_not_stored_for_what_it_holds_now(call: Call, tmp_path: Path) -> None:
+    write(tmp_path / "one.txt", "1")
+    program = (
+        KEEPS
+        + """
+joined("one.txt", "one.txt")
+with open("one.txt", "w") as file:
+    file.write("2")
+os.utime("one.txt", (1e9, 1e9))
+kept = joined("one.txt", "one.txt")
+text.cache_clear()
+sys.stderr.write(kept + joined("one.txt", "one.txt") + "\\n")
+"""
+    )
+    assert call("'a'", program)[2] == "1122"
+    # Another process has kept nothing.
+    write(tmp_path / "one.txt", "2")
+    assert call("'a'", KEEPS + "sys.stderr.write(joined('one.txt', 'one.txt') + chr(10))")[2] == "22"
 
 
 OBJECTS = """
