@@ -22,7 +22,8 @@ CODES_MAX = 4096
 
 #: Instructions that do nothing of their own between others.
 _NOTHING = frozenset({"EXTENDED_ARG", "RESUME", "NOP", "CACHE"})
-_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _STORE_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _STORE_DEREF = frozenset({"STORE_DEREF", "DELETE_DEREF"})
@@ -48,6 +49,8 @@ class References:
     imports: set[tuple[str, int, tuple[str, ...]]] = field(default_factory=set)
     #: Names and attributes whose value is used otherwise than to take an attribute from it at once.
     bare: set[str] = field(default_factory=set)
+    #: Of these, all but what only has an attribute set.
+    handed_on: set[str] = field(default_factory=set)
     #: Local names that imports bind.
     imported_as: set[str] = field(default_factory=set)
     writes_globals: set[str] = field(default_factory=set)
@@ -137,6 +140,7 @@ def _scan(code: CodeType, found: References) -> None:
             # Newer interpreters load two locals at once; only the last can have its attribute taken.
             loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
             found.bare.update(loaded[:-1] if following in _ATTRIBUTE else loaded)
+            found.handed_on.update(loaded[:-1] if following in _ATTRIBUTE | _SETS else loaded)
         if name.startswith("STORE_") and place and _binds_import(instructions, place):
             found.imported_as.add(str(each.argval))
 

@@ -22,6 +22,7 @@ from prebake.errors import Code, Refused
 from prebake.identity.executed import Reached
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
 from prebake.lookup import public, verdict_of
+from prebake.namespaces import Asked, Held
 from prebake.watch import COMPARED, Watch
 
 CODE_CONTEXT = "prebake 2026 python code v2"
@@ -70,6 +71,11 @@ class Encoder:
         #: Names in the code written so far, and of attributes from which that code takes an order.
         self.names: set[str] = set()
         self.ordered: set[str] = set()
+        #: What code asks of configurations, and what the code that makes objects of a class (by its id) does.
+        self.asked = Asked()
+        self.making: dict[int, Asked] = {}
+        #: Configurations that it met, whose fields are written once all code is.
+        self.namespaces: list[Held] = []
         #: Attributes that code seeds generators from, with the refusal of one that is None.
         self.seeding: dict[str, Refused] = {}
         #: Methods that would be refused if anything called them.
@@ -144,6 +150,13 @@ class Encoder:
             self.leaf(start, value)
         self.kind = outer
         self.path.pop()
+
+    def setting(self, value: Any, holders: frozenset[str] | None) -> None:
+        """A configuration, whose fields are written later."""
+        self.watch.is_loose = True
+        # Of its class nothing counts while code only asks for what it holds.
+        self.text("namespace", str(len(self.namespaces)))
+        self.namespaces.append(Held(value, [*self.path], self.kind, holders))
 
     def leaf(self, start: int, value: Any = object, kind: str = "", location: str = "") -> None:
         """Names what was written from a place on, up to the bound."""
@@ -285,6 +298,7 @@ class Encoder:
             len(self.leaves),
             self.kind,
             dict(self.open),
+            len(self.namespaces),
         )
         trusted, reached = self.trusted, self.reached.mark()
         made_installed = self.made_installed
@@ -293,8 +307,8 @@ class Encoder:
         except Refused as refused:
             if refused.code is Code.TOO_LARGE:
                 raise
-            size, numbers, steps, leaves, self.kind, self.open = before
-            del self.out[size:], self.path[steps:], self.leaves[leaves:]
+            size, numbers, steps, leaves, self.kind, self.open, namespaces = before
+            del self.out[size:], self.path[steps:], self.leaves[leaves:], self.namespaces[namespaces:]
             self._forget(numbers)
             self.reached.forget_since(reached)
             self.trusted, self.made_installed = trusted, made_installed

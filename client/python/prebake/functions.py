@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from prebake import bytecode, lookup, packages, patches, scan
+from prebake import bytecode, lookup, namespaces, packages, patches, scan
 from prebake.encoder import FIXED, Encoder, Handler
 from prebake.errors import Code
 from prebake.identity.frame_names import mentioned
@@ -77,10 +77,12 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.member(f".{name}", value, "default")
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         if name not in caches:
-            _closed_over(encoder, name, cell, bytecode.references(code))
+            _closed_over(encoder, name, cell, bytecode.references(code), owner is None)
 
 
-def _closed_over(encoder: Encoder, name: str, cell: types.CellType, used: bytecode.References) -> None:
+def _closed_over(
+    encoder: Encoder, name: str, cell: types.CellType, used: bytecode.References, is_own: bool
+) -> None:
     try:
         module = cell.cell_contents
     except ValueError:
@@ -91,6 +93,11 @@ def _closed_over(encoder: Encoder, name: str, cell: types.CellType, used: byteco
         encoder.path.append(f".{name}")
         encoder.text("module", name)
         _reached(encoder, module, name, used)
+        encoder.path.pop()
+    elif is_own and namespaces.is_one(module):
+        encoder.watch.followed(cell)
+        encoder.path.append(f".{name}")
+        encoder.setting(module, frozenset({name}))
         encoder.path.pop()
     else:
         encoder.member(f".{name}", cell, "closure")
@@ -149,6 +156,7 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     """The globals that a function refers to, by value."""
     used = bytecode.references(function.__code__)
     encoder.names |= used.names
+    encoder.asked.add(function.__code__)
     scanned = scan.Scan(encoder, function)
     if encoder.trusted:
         encoder.attempt(scanned.run)
@@ -177,8 +185,13 @@ def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecod
             start, known, outer = len(encoder.out), len(encoder.leaves), encoder.kind
             encoder.path.append(f" -> {name}")
             encoder.kind = "global"
-            _reached(encoder, namespace[name], name, used)
-            if known == len(encoder.leaves) and not isinstance(namespace[name], types.ModuleType):
+            is_setting = name not in in_texts and namespaces.is_one(namespace[name])
+            if is_setting:
+                encoder.setting(namespace[name], frozenset({name}))
+            else:
+                _reached(encoder, namespace[name], name, used)
+            is_named = is_setting or isinstance(namespace[name], types.ModuleType)
+            if known == len(encoder.leaves) and not is_named:
                 encoder.leaf(start, namespace[name])
             encoder.kind = outer
             encoder.path.pop()

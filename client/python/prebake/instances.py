@@ -15,7 +15,7 @@ import types
 from pathlib import PurePath
 from typing import Any
 
-from prebake import data, packages
+from prebake import data, namespaces, packages
 from prebake.addresses import without_memos
 from prebake.encoder import ENVIRONMENT, Encoder
 from prebake.errors import Code, Refused
@@ -141,6 +141,11 @@ def _described(encoder: Encoder, value: Any, content: Any, installed: bool) -> N
         fields = without_memos(fields, value)
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
+        if not installed and namespaces.is_one(field) and not namespaces.looks_through(cls):
+            encoder.path.append(f".{name}")
+            encoder.setting(field, namespaces.holders(encoder, cls))
+            encoder.path.pop()
+            continue
         if name in encoder.ordered and type(field) in (set, frozenset):
             if varies(field):
                 raise order_of(encoder, name)

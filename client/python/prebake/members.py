@@ -11,13 +11,14 @@ import types
 import typing
 from typing import Any
 
-from prebake import bytecode, introspection, packages, patches
+from prebake import bytecode, introspection, namespaces, packages, patches
 from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
 from prebake.functions import write_code
 from prebake.instances import held, order_of
 from prebake.marks import PURE
+from prebake.namespaces import Asked
 from prebake.orders import varies
 from prebake.scan import Scan
 
@@ -118,8 +119,11 @@ def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
         encoder.member(f".{name}", value)
         encoder.made_installed -= special
         return
-    names = set(encoder.names)
+    names, asked = set(encoder.names), encoder.asked
+    if name in _MAKING:
+        encoder.asked = encoder.making.setdefault(id(cls), Asked())
     refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
+    encoder.asked = asked
     if refused is not None:
         encoder.names = names
         encoder.emit("uncalled")
@@ -140,6 +144,7 @@ def settle(encoder: Encoder) -> None:
     """Writes what code asks of functions, and raises the refusal of the first method that something calls, as
     far as names tell.
     """
+    namespaces.write(encoder)
     patches.added(encoder)
     introspection.write(encoder)
     _orders(encoder)

@@ -14,7 +14,7 @@ import types
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from prebake import bytecode, calls, packages, stack
+from prebake import bytecode, calls, namespaces, packages, stack
 from prebake.errors import Code, Refused
 from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
 from prebake.named_files import NamedFiles
@@ -322,6 +322,8 @@ class Scan:
             return (symbol.of.name,) == self.own and self._is_held(symbol.name)
         if isinstance(symbol, Name):
             value, rest = self.walk(symbol)
+            if len(rest) == 1 and namespaces.is_one(value):
+                value, rest = namespaces.fields(value).get(rest[0]), ()
             return not rest and type(value) in (int, str, bytes, tuple)
         if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
             dotted = self.canonical(symbol.callee).removeprefix("builtins.")
