@@ -153,7 +153,7 @@ def itself() -> Node:
 
 @pytest.mark.usefixtures("connected")
 def test_a_data_set_that_cannot_be_pickled(folder: Path) -> None:
-    refused(check(Texts(folder), lambda: prebake.wrap(Texts(folder, lock=threading.Lock()))), "R31")
+    refused(check(Texts(folder), lambda: prebake.wrap(Texts(folder, own=threading.local()))), "R31")
 
 
 @pytest.mark.usefixtures("connected")

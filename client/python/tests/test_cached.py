@@ -214,16 +214,18 @@ count(0, "words.txt")
 
 
 KEEPS = """
-import functools, os, sys, prebake
+import functools, os, sys, threading, prebake
 
 class Words:
     def __init__(self, name):
+        self.lock, self.again = threading.Lock(), threading.RLock()
         with open(name) as file:
             self.known = file.read().split()
 
     @functools.lru_cache(maxsize=8)
     def place(self, word):
-        return self.known.index(word)
+        with self.lock, self.again:
+            return self.known.index(word)
 
 @functools.lru_cache
 def text(name):

@@ -263,10 +263,10 @@ FAULTS = {
         "    def __call__(self, x):\n        return x\nsteps = [str, Step()]",
         (Code.OPAQUE, 0, "steps[1].links['a'] is a socket.socket"),
     ),
-    "a lock in a closure": (
-        "import threading\ndef made():\n    lock = threading.Lock()\n    def step(x):\n        with lock:\n"
-        "            return x\n    return step\nsteps = [made()]",
-        (Code.OPAQUE, 0, "steps[0].lock is a _thread.lock"),
+    "a thread's own in a closure": (
+        "import threading\ndef made():\n    own = threading.local()\n    def step(x):\n"
+        "        return own and x\n    return step\nsteps = [made()]",
+        (Code.OPAQUE, 0, "steps[0].own is a _thread._local"),
     ),
     "a module nobody else can import": (
         "import types\nmodule = types.ModuleType('made_up')\nsys.modules['made_up'] = module\n"

@@ -217,7 +217,6 @@ class T:
             return x * self.n
 it = T()
 """,
-    "R31",
 )
 _of(
     "lock_global",
@@ -229,7 +228,6 @@ def it(x):
     with LOCK:
         return x
 """,
-    "R31",
 )
 _of(
     "weakref",
