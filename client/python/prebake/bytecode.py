@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import sys
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -51,6 +52,8 @@ class References:
     bare: set[str] = field(default_factory=set)
     #: Of these, all but what only has an attribute set.
     handed_on: set[str] = field(default_factory=set)
+    #: Attributes whose value is used otherwise than being called.
+    taken: set[str] = field(default_factory=set)
     #: Local names that imports bind.
     imported_as: set[str] = field(default_factory=set)
     writes_globals: set[str] = field(default_factory=set)
@@ -128,6 +131,8 @@ def _scan(code: CodeType, found: References) -> None:
     for place, each in enumerate(instructions):
         name = each.opname
         following = instructions[place + 1].opname if place + 1 < len(instructions) else ""
+        if name == "LOAD_ATTR" and not _is_called(each):
+            found.taken.add(each.argval)
         if name in _GLOBAL:
             found.globals.add(each.argval)
         elif name in _STORE_GLOBAL:
@@ -143,6 +148,11 @@ def _scan(code: CodeType, found: References) -> None:
             found.handed_on.update(loaded[:-1] if following in _ATTRIBUTE | _SETS else loaded)
         if name.startswith("STORE_") and place and _binds_import(instructions, place):
             found.imported_as.add(str(each.argval))
+
+
+def _is_called(loaded: dis.Instruction) -> bool:
+    """Whether an attribute is loaded as a method, to be called."""
+    return sys.version_info >= (3, 12) and bool(loaded.arg is not None and loaded.arg & 1)
 
 
 def _import(instructions: list[dis.Instruction], place: int) -> tuple[str, int, tuple[str, ...]]:

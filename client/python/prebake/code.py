@@ -7,6 +7,7 @@ met.
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -59,13 +60,14 @@ def identify(
     it. `arguments` are those that a function is to be called with: they are no part of it, but say whether
     what it draws has a seed. Raises `Refused`, and nothing else.
     """
+    called = getattr(value, "__func__", value) if isinstance(value, types.MethodType) else value
     try:
-        return _identify(Encoder(name, watch, value, arguments), value, name)
+        return _identify(Encoder(name, watch, called, arguments), value, name)
     except RecursionError:
         pass
     # Rare: a pipeline is some ten levels deep.
     try:
-        return _identify(DeepEncoder(name, watch, value, arguments), value, name)
+        return _identify(DeepEncoder(name, watch, called, arguments), value, name)
     except RecursionError:
         why = f"{name} is nested too deeply, or its own code recurses without end when it is looked at"
         raise Refused(Code.TOO_LARGE, why) from None

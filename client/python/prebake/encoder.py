@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 import struct
+import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from prebake.identity.executed import Reached
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
 from prebake.lookup import public, verdict_of
 from prebake.namespaces import Asked, Held
+from prebake.purity.callers import Callers
 from prebake.watch import COMPARED, Watch
 
 CODE_CONTEXT = "prebake 2026 python code v2"
@@ -76,8 +78,8 @@ class Encoder:
         self.making: dict[int, Asked] = {}
         #: Configurations that it met, whose fields are written once all code is.
         self.namespaces: list[Held] = []
-        #: Attributes that code seeds generators from, with the refusal of one that is None.
-        self.seeding: dict[str, Refused] = {}
+        #: Who calls whom, of what needs a seed.
+        self.callers = Callers()
         #: Methods that would be refused if anything called them.
         self.pending: list[Pending] = []
         #: Classes that code itself may make instances of, by id.
@@ -142,6 +144,8 @@ class Encoder:
 
     def member(self, step: str, value: Any, kind: str | None = None) -> None:
         """A value under a name that a refusal and a leaf can show."""
+        if type(value) is types.FunctionType and step not in (f".{value.__name__}", ".__func__"):
+            self.callers.hands_on(value)
         start, known, outer = len(self.out), len(self.leaves), self.kind
         self.path.append(step)
         self.kind = kind or outer
@@ -299,6 +303,7 @@ class Encoder:
             self.kind,
             dict(self.open),
             len(self.namespaces),
+            len(self.callers.wanted),
         )
         trusted, reached = self.trusted, self.reached.mark()
         made_installed = self.made_installed
@@ -307,8 +312,9 @@ class Encoder:
         except Refused as refused:
             if refused.code is Code.TOO_LARGE:
                 raise
-            size, numbers, steps, leaves, self.kind, self.open, namespaces = before
+            size, numbers, steps, leaves, self.kind, self.open, namespaces, wanted = before
             del self.out[size:], self.path[steps:], self.leaves[leaves:], self.namespaces[namespaces:]
+            del self.callers.wanted[wanted:]
             self._forget(numbers)
             self.reached.forget_since(reached)
             self.trusted, self.made_installed = trusted, made_installed

@@ -320,6 +320,7 @@ def _module_named(encoder: Encoder, name: str) -> types.ModuleType | None:
 
 def _method(encoder: Encoder, method: types.MethodType) -> None:
     encoder.names.add(method.__func__.__name__)
+    encoder.callers.hands_on(method.__func__)
     encoder.emit("method")
     encoder.member(".__func__", method.__func__)
     encoder.member(".__self__", method.__self__)

@@ -11,15 +11,16 @@ import types
 import typing
 from typing import Any
 
-from prebake import bytecode, introspection, namespaces, packages, patches
+from prebake import introspection, namespaces, packages, patches
 from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
 from prebake.functions import write_code
-from prebake.instances import held, order_of
+from prebake.instances import order_of
 from prebake.marks import PURE
 from prebake.namespaces import Asked
 from prebake.orders import varies
+from prebake.purity import seeds
 from prebake.scan import Scan
 
 #: Entries of a class that are made by the interpreter or only describe it.
@@ -148,7 +149,7 @@ def settle(encoder: Encoder) -> None:
     patches.added(encoder)
     introspection.write(encoder)
     _orders(encoder)
-    _seeds(encoder)
+    seeds.settle(encoder)
     for each in encoder.pending:
         if _is_called(encoder, each):
             raise each.refused
@@ -166,25 +167,6 @@ def _orders(encoder: Encoder) -> None:
                 raise order_of(encoder, name)
             if type(value) in (set, frozenset):
                 encoder.member(f".{name} in order", list(value))
-
-
-def _seeds(encoder: Encoder) -> None:
-    """Refuses generators that are seeded from an attribute which is None, or not known as code makes the
-    objects."""
-    for name, refused in encoder.seeding.items():
-        for each in encoder.numbered():
-            if isinstance(each, type):
-                if id(each) in encoder.constructed and any(
-                    _names(value, name) for value in vars(each).values()
-                ):
-                    raise refused
-            elif (value := held(each, name)) is None or hasattr(type(value), "__get__"):
-                raise refused
-
-
-def _names(value: Any, name: str) -> bool:
-    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-    return isinstance(function, types.FunctionType) and name in bytecode.references(function.__code__).names
 
 
 def _is_called(encoder: Encoder, each: Pending) -> bool:

@@ -58,15 +58,19 @@ class Asked:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.handed_on: set[str] = set()
+        #: Attributes that are used otherwise than being called.
+        self.taken: set[str] = set()
 
     def add(self, code: types.CodeType) -> None:
         used = bytecode.references(code)
         self.names |= used.names | _texts(code)
         self.handed_on |= used.handed_on
+        self.taken |= used.taken
 
     def merge(self, other: Asked) -> None:
         self.names |= other.names
         self.handed_on |= other.handed_on
+        self.taken |= other.taken
 
 
 def is_one(value: Any) -> bool:

@@ -14,12 +14,13 @@ import types
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from prebake import bytecode, calls, namespaces, packages, stack
+from prebake import bytecode, calls, packages, stack
 from prebake.errors import Code, Refused
 from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
 from prebake.named_files import NamedFiles
 from prebake.orders import Orders
-from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+from prebake.purity import seeds
+from prebake.symbols import Attribute, Call, Const, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
@@ -35,7 +36,6 @@ _WORDS = {
     Code.DYNAMIC: "reaches names that cannot be seen in its code",
     Code.UNSTABLE: "depends on the hash seed of the process",
 }
-_MARK = "mark the transform with prebake.random()"
 
 
 def _imported(name: str) -> Any:
@@ -72,13 +72,14 @@ class Scan:
         self.free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
         # A method's own object; what it is asked is in the class.
         holder = function.__qualname__.rpartition(".")[0]
-        self.defaults = _defaults(function)
+        self.defaults = seeds.defaults(function)
         self.given = set(
             function.__code__.co_varnames[
                 : function.__code__.co_argcount + function.__code__.co_kwonlyargcount
             ]
         )
         self.orders = Orders(self)
+        self.seeds = seeds.Seeds(self)
         self.files = NamedFiles(self)
         #: What it takes from installed modules, by dotted name.
         self.taken: dict[str, Any] = {}
@@ -100,6 +101,7 @@ class Scan:
             elif isinstance(verdict := verdict_of(dotted), Code):
                 raise self.refuse(verdict, dotted)
         for call in found.calls:
+            self.seeds.look(call)
             self._call(call)
         iterated = [call.args[0] for call in found.iterators if call.args]
         for name in (*found.loaded, *(each for each in iterated if isinstance(each, Name))):
@@ -226,10 +228,10 @@ class Scan:
             if self.name == "__hash__" or call.args and _is_number(call.args[0]):
                 return
             raise self.refuse(Code.UNSTABLE, "hash()")
-        if verdict == calls.SEEDED and self._is_seeded(call):
+        if verdict == calls.SEEDED and self.seeds.are_given(call):
             return
         if verdict == calls.SEEDED:
-            raise self.refuse(Code.RANDOM, f"{dotted} without a seed in the code", _MARK)
+            raise self.refuse(Code.RANDOM, f"{dotted} without a seed in the code", seeds.MARK)
         if verdict == calls.LISTING:
             if not self.orders.is_sorted(call):
                 raise self.refuse(Code.UNDECLARED, f"{dotted}() in no fixed order", "sort what it lists")
@@ -241,7 +243,7 @@ class Scan:
             and training.value is False
         ):
             return
-        if dotted.startswith(("torch.", "sklearn.")) and self._seeded_keyword(call):
+        if dotted.startswith(("torch.", "sklearn.")) and self.seeds.is_named(call):
             return
         if (
             dotted.startswith(("time.", "email.utils."))
@@ -250,7 +252,7 @@ class Scan:
         ):
             return
         assert isinstance(verdict, Code)
-        raise self.refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
+        raise self.refuse(verdict, dotted, seeds.MARK if verdict is Code.RANDOM else "")
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
@@ -261,7 +263,7 @@ class Scan:
             raise self.refuse(Code.UNSTABLE, "the order of a set", "sort it")
         if name == "glob" and not self.orders.is_sorted(call):
             raise self.refuse(Code.UNDECLARED, "glob()", "sort what it lists")
-        self._method_named(name, call, seeded=own or self._from_seeded(of))
+        self._method_named(name, call, seeded=own or self.seeds.made(of))
         self.files.look(call)
         if name == "expanduser":
             self.encoder.variable("HOME")
@@ -271,76 +273,16 @@ class Scan:
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
         given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
-        if name in calls.DRAWING_METHODS and not self._seeded_keyword(call):
-            raise self.refuse(Code.RANDOM, f"{name}()", _MARK)
-        if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self._is_known, given)):
-            raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", _MARK)
+        if name in calls.DRAWING_METHODS and not self.seeds.is_named(call):
+            raise self.refuse(Code.RANDOM, f"{name}()", seeds.MARK)
+        if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self.seeds.is_known, given)):
+            raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", seeds.MARK)
         if name == "seed" and call.args == () and not call.keywords:
-            raise self.refuse(Code.RANDOM, "seed()", _MARK)
-        if name == "manual_seed" and not _is_seeding(call):
-            raise self.refuse(Code.RANDOM, "manual_seed() without a seed", _MARK)
+            raise self.refuse(Code.RANDOM, "seed()", seeds.MARK)
+        if name == "manual_seed" and not seeds.sets(call):
+            raise self.refuse(Code.RANDOM, "manual_seed() without a seed", seeds.MARK)
         if name in calls.LISTING_METHODS and not self.orders.is_sorted(call):
             raise self.refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")
-
-    def _from_seeded(self, symbol: Symbol) -> bool:
-        if not isinstance(symbol, Call) or not isinstance(symbol.callee, Name):
-            return False
-        return verdict_of(self.canonical(symbol.callee)) in (calls.SEEDED, calls.STEADY)
-
-    def _seeded_keyword(self, call: Call) -> bool:
-        """Whether a call draws from a generator that the function made itself from a seed, or is given a
-        seed.
-        """
-        for name, value in call.keywords.items():
-            if name == "generator":
-                while isinstance(value, Call) and isinstance(value.callee, Attribute):
-                    if value.callee.name == "manual_seed":
-                        return _is_seeding(value)
-                    value = value.callee.of
-                if isinstance(value, Call):
-                    return any(
-                        isinstance(each.callee, Attribute) and each.callee.name == "manual_seed"
-                        for each in value.consumers
-                    )
-            elif name in calls.SEEDS and self._is_known(value):
-                return True
-        return False
-
-    def _is_seeded(self, call: Call) -> bool:
-        given = [*(call.args or ())[:1], *(call.keywords[key] for key in calls.SEEDS & call.keywords.keys())]
-        return bool(given) and all(self._is_known(each) for each in given)
-
-    def _is_known(self, symbol: Symbol) -> bool:
-        """Whether it is certain that a value is there (is not None), and the same for the same arguments."""
-        if isinstance(symbol, Const):
-            return symbol.value is not None
-        if isinstance(symbol, Made):
-            return True
-        if isinstance(symbol, Parameter):
-            return self._is_given(symbol)
-        if isinstance(symbol, Attribute) and isinstance(symbol.of, Parameter):
-            return (symbol.of.name,) == self.own and self._is_held(symbol.name)
-        if isinstance(symbol, Name):
-            value, rest = self.walk(symbol)
-            if len(rest) == 1 and namespaces.is_one(value):
-                value, rest = namespaces.fields(value).get(rest[0]), ()
-            return not rest and type(value) in (int, str, bytes, tuple)
-        if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
-            dotted = self.canonical(symbol.callee).removeprefix("builtins.")
-            return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
-        return False
-
-    def _is_given(self, parameter: Parameter) -> bool:
-        """Whether a parameter of the function that is called itself has a value: no other is known."""
-        if self.function is not self.encoder.called or parameter in self.symbols.bindings:
-            return False
-        return parameter.name in self.given and self.encoder.arguments.get(parameter.name) is not None
-
-    def _is_held(self, attribute: str) -> bool:
-        """That an object's own attribute has a value is looked at once the object is written (`members`)."""
-        refused = self.refuse(Code.RANDOM, f"self.{attribute} as a seed", _MARK)
-        self.encoder.seeding.setdefault(attribute, refused)
-        return True
 
     # -- what else is done with names
 
@@ -348,13 +290,14 @@ class Scan:
         dotted = self.canonical(name)
         verdict = verdict_of(dotted)
         value, rest = self.walk(name)
+        self.encoder.callers.hands_on(value)
         if isinstance(value, types.ModuleType) and not rest and is_listed(value.__name__):
             raise as_value(self.encoder, value.__name__)
         if isinstance(verdict, Code):
             if isinstance(value, type) and not rest:
                 # A class to compare with: nothing is called.
                 return
-            raise self.refuse(verdict, dotted, _MARK if verdict is Code.RANDOM else "")
+            raise self.refuse(verdict, dotted, seeds.MARK if verdict is Code.RANDOM else "")
 
     def _mutates(self, callee: Name, call: Call) -> None:
         # A function of the user's own may have the name of a method.
@@ -412,23 +355,11 @@ class Scan:
         self.encoder.file("/etc/localtime")
 
 
-def _defaults(function: types.FunctionType) -> dict[str, Any]:
-    """Parameters' defaults, by name."""
-    code, given = function.__code__, function.__defaults__ or ()
-    named = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
-    return {**dict(zip(named, given, strict=False)), **(function.__kwdefaults__ or {})}
-
-
 _CONVERSIONS = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime", "formatdate"})
 
 
 def _is_constant(args: tuple[Symbol, ...] | None, place: int) -> bool:
     return args is not None and len(args) > place and isinstance(args[place], Const)
-
-
-def _is_seeding(call: Call) -> bool:
-    """Whether `manual_seed` is given anything: of what is no number it raises."""
-    return call.args is None or bool(call.args or call.keywords)
 
 
 def _is_number(symbol: Symbol) -> bool:

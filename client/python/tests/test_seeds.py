@@ -125,3 +125,79 @@ def test_an_attribute_is_a_seed_where_it_has_a_value(value: Any, known: bool) ->
     with pytest.raises(prebake.Refused) as refused:
         identify(value)
     assert refused.value.code == Code.RANDOM
+
+
+#: A helper that seeds a generator from its parameter, and `made`, which is called with `n` and `seed=3`.
+HELPER = """
+import functools, random
+def draw(count, seed=None):
+    return random.Random(seed).sample(range(100), count)
+def again(count, seed):
+    return draw(count, seed)
+class Noise:
+    def __init__(self, seed=None):
+        self.numbers = random.Random(seed)
+    def draw_one(self, seed=None):
+        return random.Random(seed).random()
+    @staticmethod
+    def drawn(seed=None):
+        return random.Random(seed).random()
+noise = Noise
+"""
+GIVEN = {
+    "a constant": "draw(n, 7)",
+    "a keyword": "draw(n, seed=7)",
+    "its own argument": "draw(n, seed)",
+    "a sum": "draw(n, n + 1)",
+    "two calls": "draw(n, 7), draw(n, seed=8)",
+    "by another": "again(n, 7)",
+    "by another, its own": "again(n, seed)",
+    "an object": "Noise(7).numbers.random()",
+    "an object's method": "held.draw_one(7)",
+}
+LEFT_OUT = {
+    "nothing": "draw(n)",
+    "None": "draw(n, None)",
+    "one call of two": "draw(n, 7), draw(n)",
+    "None by another": "again(n, None)",
+    "unpacked": "draw(*[n, None])",
+    "unpacked names": "draw(n, **{'seed': None})",
+    "a partial": "functools.partial(draw, n)()",
+    "a mapped one": "draw(n, 7), list(map(draw, [n]))",
+    "a table": "draw(n, 7), TABLE['draw'](n)",
+    "a variable": "(lambda f: f(n))(draw), draw(n, 7)",
+    "a local one": "(local := draw)(n), draw(n, 7)",
+    "a default": "draw(n, 7), other(n)",
+    "an object": "Noise().numbers.random()",
+    "an object of another name": "Noise(7).numbers.random(), [noise][0]().numbers.random()",
+    "an object's method": "held.draw_one()",
+    "an object's method, taken": "held.draw_one(7), list(map(held.draw_one, [None]))",
+    "a function of a class": "Noise.draw_one(held)",
+    "a static one": "Noise.drawn()",
+    "by a computed name": "held.draw_one(7), getattr(held, 'draw' + '_one')()",
+}
+
+
+def drawing(call: str) -> Any:
+    program = f"{HELPER}\nTABLE = {{'draw': draw}}\nheld = Noise.__new__(Noise)\nheld.of = 1\n"
+    program += "def other(n, by=draw):\n    return by(n)\n"
+    program += f"def made(n, seed):\n    return {call}\n"
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(program, "main.py", "exec"), space)
+    return space["made"]
+
+
+@pytest.mark.parametrize("way", GIVEN)
+def test_a_helper_is_given_its_seed(way: str) -> None:
+    function = drawing(GIVEN[way])
+    assert function(2, 3) == function(2, 3)
+    identify(function, arguments={"n": 2, "seed": 3})
+
+
+@pytest.mark.parametrize("way", LEFT_OUT)
+def test_a_helper_that_may_not_be_given_a_seed_draws(way: str) -> None:
+    function = drawing(LEFT_OUT[way])
+    assert function(2, 3) != function(2, 3)
+    with pytest.raises(prebake.Refused) as refused:
+        identify(function, arguments={"n": 2, "seed": 3})
+    assert refused.value.code == Code.RANDOM

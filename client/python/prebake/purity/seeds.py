@@ -1,0 +1,236 @@
+"""Seeds of generators that code makes: what is drawn from one is known where its seed is there (is not None)
+and the same for the same arguments.
+
+What a seed is, is known of constants, of what is worked out, of arguments where the call is known, and of
+attributes once their objects are. A parameter of a helper is one where all its callers give it one: that is
+looked at once all code is (`settle`).
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from prebake import bytecode, calls, namespaces, packages
+from prebake.errors import Code
+from prebake.instances import held
+from prebake.lookup import verdict_of
+from prebake.purity.callers import Site, Wanted
+from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+
+if TYPE_CHECKING:
+    from prebake.encoder import Encoder
+    from prebake.scan import Scan
+
+#: Types of values that are seeds, of what code names.
+_SEEDS = (int, str, bytes, tuple)
+#: Functions that give each other a seed, one behind the other.
+WANTED_MAX = 1000
+
+
+class Seeds:
+    """The seeds in one function's code."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan = scan
+
+    def look(self, call: Call) -> None:
+        """Notes who is called with what."""
+        callers, callee = self.scan.encoder.callers, call.callee
+        if isinstance(callee, Attribute):
+            callers.sites.setdefault(callee.name, []).append(Site(self, call, 1))
+        elif isinstance(callee, Name):
+            value, rest = self.scan.walk(callee)
+            if rest:
+                # Of a class, its function is given its object too.
+                skipped = None if isinstance(value, type) else 1
+                callers.sites.setdefault(rest[-1], []).append(Site(self, call, skipped))
+            elif isinstance(value, types.FunctionType):
+                callers.sites.setdefault(value.__code__, []).append(Site(self, call, 0))
+            elif isinstance(value, type) and isinstance(value.__init__, types.FunctionType):  # type: ignore[misc]
+                callers.sites.setdefault(value.__init__.__code__, []).append(Site(self, call, 1))  # type: ignore[misc]
+
+    def are_given(self, call: Call) -> bool:
+        """Whether a generator is made from a seed."""
+        given = [*(call.args or ())[:1], *(call.keywords[key] for key in calls.SEEDS & call.keywords.keys())]
+        return bool(given) and all(map(self.is_known, given))
+
+    def is_named(self, call: Call) -> bool:
+        """Whether a call draws from a generator that the function made itself from a seed, or is given a
+        seed, by a keyword."""
+        for name, value in call.keywords.items():
+            if name == "generator":
+                while isinstance(value, Call) and isinstance(value.callee, Attribute):
+                    if value.callee.name == "manual_seed":
+                        return sets(value)
+                    value = value.callee.of
+                if isinstance(value, Call):
+                    return any(
+                        isinstance(each.callee, Attribute) and each.callee.name == "manual_seed"
+                        for each in value.consumers
+                    )
+            elif name in calls.SEEDS and self.is_known(value):
+                return True
+        return False
+
+    def made(self, symbol: Symbol) -> bool:
+        """Whether it is a generator that was made here."""
+        if not isinstance(symbol, Call) or not isinstance(symbol.callee, Name):
+            return False
+        return verdict_of(self.scan.canonical(symbol.callee)) in (calls.SEEDED, calls.STEADY)
+
+    def is_known(self, symbol: Symbol) -> bool:
+        """Whether it is certain that a value is there (is not None), and the same for the same arguments."""
+        if isinstance(symbol, Const):
+            return symbol.value is not None
+        if isinstance(symbol, Made):
+            return True
+        if isinstance(symbol, Name):
+            value, rest = self.scan.walk(symbol)
+            if len(rest) == 1 and namespaces.is_one(value):
+                value, rest = namespaces.fields(value).get(rest[0]), ()
+            return not rest and type(value) in _SEEDS
+        if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
+            dotted = self.scan.canonical(symbol.callee).removeprefix("builtins.")
+            return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
+        if isinstance(symbol, Parameter):
+            return self._is_given(symbol)
+        if isinstance(symbol, Attribute) and isinstance(symbol.of, Parameter):
+            return self._is_of_function(symbol.of) and self._is_held(symbol)
+        return False
+
+    def _is_of_function(self, parameter: Parameter) -> bool:
+        """Whether a parameter is the function's own, and not rebound or one of a function in it."""
+        scan = self.scan
+        return (
+            parameter.name in scan.given
+            and parameter.scope == scan.function.__code__.co_qualname
+            and parameter not in scan.symbols.bindings
+        )
+
+    def _is_given(self, parameter: Parameter) -> bool:
+        scan = self.scan
+        if not self._is_of_function(parameter):
+            return False
+        if scan.function is scan.encoder.called and scan.encoder.arguments.get(parameter.name) is None:
+            return False
+        name = scan.function.__name__
+        if name.startswith("__") and name != "__init__":
+            # Called by who knows whom.
+            return False
+        self._want(parameter.name, f"{parameter.name} as a seed, which a caller may leave out or set to None")
+        return True
+
+    def _is_held(self, attribute: Attribute) -> bool:
+        if not isinstance(attribute.of, Parameter) or (attribute.of.name,) != self.scan.own:
+            return False
+        self._want(attribute.name, f"self.{attribute.name} as a seed, which may be None", is_attribute=True)
+        return True
+
+    def _want(self, name: str, said: str, is_attribute: bool = False) -> None:
+        refused = self.scan.encoder.refuse(Code.RANDOM, f"uses {said} ({self._place()}); {MARK}")
+        wanted = Wanted(self.scan.function, name, refused, is_attribute)
+        self.scan.encoder.callers.wanted.append(wanted)
+
+    def _place(self) -> str:
+        return self.scan.encoder.place(self.scan.function.__code__)
+
+
+MARK = "mark the transform with prebake.random()"
+
+
+def sets(call: Call) -> bool:
+    """Whether `manual_seed` is given anything: of what is no number it raises."""
+    return call.args is None or bool(call.args or call.keywords)
+
+
+def settle(encoder: Encoder) -> None:
+    """Refuses a generator whose seed some caller, or some object, may not have."""
+    done = set[tuple[types.CodeType, str, bool]]()
+    # What callers give may be a parameter of theirs, which is wanted then.
+    while encoder.callers.wanted:
+        each = encoder.callers.wanted.pop()
+        key = (each.function.__code__, each.name, each.is_attribute)
+        if key in done:
+            continue
+        done.add(key)
+        if len(done) > WANTED_MAX or not (_is_held if each.is_attribute else _is_given)(encoder, each):
+            raise each.refused
+
+
+def _is_given(encoder: Encoder, wanted: Wanted) -> bool:
+    """Whether all callers of a function give a parameter a value."""
+    function, name = wanted.function, wanted.function.__name__
+    owners = [each for each in encoder.numbered() if isinstance(each, type) and _own(each, name) is function]
+    if name == "__init__" and not any(id(each) in encoder.constructed for each in owners):
+        # Objects that were made before.
+        return True
+    known, by_name = encoder.callers.of(function), encoder.callers.sites.get(name, [])
+    if known is None or encoder.computed:
+        return False
+    if not owners:
+        return not by_name and bool(known or function is encoder.called) and _all_give(known, wanted)
+    if _is_inherited(owners, name):
+        return False
+    if name != "__init__" and name not in encoder.names:
+        # Nothing calls it.
+        return True
+    if name in encoder.asked.taken or any(type(vars(each)[name]) is staticmethod for each in owners):
+        return False
+    sites = [*known, *by_name]
+    return bool(sites) and _all_give(sites, wanted)
+
+
+def _own(cls: type, name: str) -> Any:
+    entry = vars(cls).get(name)
+    return getattr(entry, "__func__", entry)
+
+
+def _is_inherited(owners: list[type], name: str) -> bool:
+    """Whether installed code calls it, as that of a class it knows."""
+    bases = [base for each in owners for base in each.__mro__[1:] if base is not object]
+    return any(name in vars(base) and packages.owner(base.__module__) is not None for base in bases)
+
+
+def _all_give(sites: list[Site], wanted: Wanted) -> bool:
+    return all(_gives(each, wanted.function, wanted.name) for each in sites)
+
+
+def _gives(site: Site, function: types.FunctionType, parameter: str) -> bool:
+    code, call = function.__code__, site.call
+    if call.args is None or site.skipped is None or code.co_flags & (VARIADIC | KEYWORDS):
+        return False
+    place = code.co_varnames.index(parameter) - site.skipped
+    if parameter in call.keywords:
+        return site.seeds.is_known(call.keywords[parameter])
+    if 0 <= place < len(call.args) and parameter in code.co_varnames[: code.co_argcount]:
+        return site.seeds.is_known(call.args[place])
+    return defaults(function).get(parameter) is not None
+
+
+#: Flags of code that takes any arguments.
+VARIADIC, KEYWORDS = 0x04, 0x08
+
+
+def defaults(function: types.FunctionType) -> dict[str, Any]:
+    """Parameters' defaults, by name."""
+    code, given = function.__code__, function.__defaults__ or ()
+    named = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    return {**dict(zip(named, given, strict=False)), **(function.__kwdefaults__ or {})}
+
+
+def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
+    """Whether all objects that were met have a value for an attribute, and code makes none of them."""
+    for each in encoder.numbered():
+        if isinstance(each, type):
+            makes = id(each) in encoder.constructed
+            if makes and any(_names(value, wanted.name) for value in vars(each).values()):
+                return False
+        elif (value := held(each, wanted.name)) is None or hasattr(type(value), "__get__"):
+            return False
+    return True
+
+
+def _names(value: Any, name: str) -> bool:
+    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    return isinstance(function, types.FunctionType) and name in bytecode.references(function.__code__).names
