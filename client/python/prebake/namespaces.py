@@ -58,14 +58,14 @@ class Asked:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.handed_on: set[str] = set()
-        #: Attributes that are used otherwise than being called.
+        #: Attributes that are used otherwise than being called; words in texts may be such.
         self.taken: set[str] = set()
 
     def add(self, code: types.CodeType) -> None:
         used = bytecode.references(code)
         self.names |= used.names | _texts(code)
         self.handed_on |= used.handed_on
-        self.taken |= used.taken
+        self.taken |= used.taken | _texts(code)
 
     def merge(self, other: Asked) -> None:
         self.names |= other.names

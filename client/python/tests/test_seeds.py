@@ -129,7 +129,7 @@ def test_an_attribute_is_a_seed_where_it_has_a_value(value: Any, known: bool) ->
 
 #: A helper that seeds a generator from its parameter, and `made`, which is called with `n` and `seed=3`.
 HELPER = """
-import functools, random
+import functools, operator, random
 def draw(count, seed=None):
     return random.Random(seed).sample(range(100), count)
 def again(count, seed):
@@ -174,7 +174,9 @@ LEFT_OUT = {
     "an object's method, taken": "held.draw_one(7), list(map(held.draw_one, [None]))",
     "a function of a class": "Noise.draw_one(held)",
     "a static one": "Noise.drawn()",
-    "by a computed name": "held.draw_one(7), getattr(held, 'draw' + '_one')()",
+    "by a name in a text": "held.draw_one(7), getattr(held, 'draw_one')()",
+    "by a computed name": "held.draw_one(7), getattr(held, 'draw%s' % '_one')()",
+    "by what gets attributes": "held.draw_one(7), operator.methodcaller('draw_one')(held)",
 }
 
 
