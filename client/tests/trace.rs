@@ -114,6 +114,29 @@ fn files_opened_by_python_by_c_in_threads_and_in_children_are_reads() {
 }
 
 #[test]
+fn what_is_read_before_a_command_says_that_it_is_loaded_is_told_apart() {
+    let place = Place::new();
+    let (early, both, late) = (
+        place.write("early", "e"),
+        place.write("both", "b"),
+        place.write("late", "l"),
+    );
+    let report = place.python(
+        "import os\nopen('early').read(); open('both').read()\n\
+         assert not os.access('/dev/.prebake-loaded', os.F_OK)\n\
+         open('both').read(); open('late').read()\n",
+    );
+    report.complete();
+    assert!(
+        [&early, &both, &late]
+            .iter()
+            .all(|path| report.has("reads", path))
+    );
+    assert!(report.has("loaded", &early) && report.has("loaded", &both) && !report.has("loaded", &late));
+    place.python("open('early').read()").empty("loaded");
+}
+
+#[test]
 fn worker_processes_are_followed_however_they_are_started() {
     let place = Place::new();
     let paths = ["0", "1", "2", "3"].map(|name| place.write(&format!("data/{name}"), name));

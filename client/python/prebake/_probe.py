@@ -28,7 +28,7 @@ from prebake.code import identify
 from prebake.identity.executed import Reached, Scope
 from prebake.judgement import Report
 from prebake.marks import is_pure
-from prebake.probe import digest, element_digest
+from prebake.probe import LOADED, digest, element_digest
 from prebake.reads import Recorder
 from prebake.record import Record
 
@@ -132,6 +132,8 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
             sources, steps = pickle.load(task)
     except BaseException as error:
         return {"error": _words(error)}
+    # By this the tracer tells what importing the job's packages read.
+    os.access(LOADED, os.F_OK)
     _seed()
     scopes = [Scope() for _ in steps]
     first: Report = {}

@@ -15,14 +15,16 @@ _SYSTEM = (
     *("/proc/", "/sys/", "/dev/", "/etc/", "/lib/", "/lib64/", "/bin/", "/sbin/"),
     *("/usr/lib/", "/usr/share/", "/usr/bin/", "/usr/sbin/"),
 )
-#: What Python's own start opens in those.
-_PACKAGED = (".py", ".pyc", ".pth")
+#: What Python's own start opens in those, and Prebake to know which build of a package it is.
+_PACKAGED = (".py", ".pyc", ".pth", ".dist-info/RECORD")
 _LIBRARY = re.compile(
     r"/(etc/(ld\.so\.\w+|locale\.alias|localtime|nsswitch\.conf|passwd|group)"
     r"|usr/(lib|share)/(locale|zoneinfo)/.*"
     r"|.*/(pyvenv\.cfg|python\d+\.zip|gconv-modules\.cache|openssl\.cnf)"
     # What `ctypes.util.find_library` asks: the table of libraries, as programs.
     r"|(usr/)?sbin/ldconfig(\.real)?"
+    # How many processors there are, which packages ask once in a process.
+    r"|proc/cpuinfo|sys/devices/system/(cpu|node)/.*|sys/fs/cgroup/.*|(usr/)?bin/lscpu"
     r"|.*\.so(\.\d+)*)",
     re.DOTALL,
 )
@@ -32,6 +34,12 @@ def is_startup(path: str) -> bool:
     """Whether a file is of that kind: installed code, libraries, and a short list of what the C library looks
     at. Code of the user's is opened by Python; where it is not, it may be data."""
     return path.startswith(_PACKAGES) and path.endswith(_PACKAGED) or _LIBRARY.fullmatch(path) is not None
+
+
+def is_known(path: str) -> bool:
+    """Whether what a file holds is known without it: by the version of a package, or as the machine's. It is
+    read once in a process, whoever asks first."""
+    return path.startswith((*_PACKAGES, "/proc/", "/sys/")) or is_startup(path)
 
 
 def is_users(path: str) -> bool:

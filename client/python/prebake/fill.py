@@ -93,7 +93,8 @@ class Fill:
     of item i may be stored, or raises `Refused` if nothing of it all may. `culprit(i)` says what draws
     random numbers when item i is computed, if anything does; `spent(i)` what CPU time and waiting (ns) went
     into it before. `verifier` computes hits again, where that is asked for or has to be proven; `trial` is
-    that of a function, and `inside` says which `with` statements it is called in.
+    that of a function, and `inside` says which `with` statements it is called in. `begun_in` tells the world
+    that items were made in, where that was before their collection is opened.
 
     Invariant: nothing is stored unless `unchanged` said so closely after it was made: what made it was
     described when the items were opened and again then, and both are equal. Until then it is withheld.
@@ -113,6 +114,7 @@ class Fill:
         verifier: verify.Verifier | None = None,
         trial: Trial | None = None,
         inside: Sequence[str] = (),
+        begun_in: Callable[[], world.World | None] = lambda: None,
     ) -> None:
         self._open_items = open_items
         self._culprit = culprit or (lambda i: compute if tripwire.draws(lambda: compute(i)) else None)
@@ -124,12 +126,12 @@ class Fill:
         self._verifier = verifier if verify.share() else None
         #: How hits are computed again; without it the items are no values of the user's.
         self._prover = verifier
-        self._trial, self._inside = trial, inside
+        self._trial, self._inside, self._begun_in = trial, inside, begun_in
         #: What the items are of, as it was planned.
         self._collection: Any = None
         #: What has to be proven before anything is served or stored; and the world that it was opened in.
         self._proof: Proof | None = None
-        self._world: world.World | None = None
+        self.world: world.World | None = None
         #: What was counted until it did not reproduce: nothing more is read or stored here.
         self._left: dict[str, int] | None = None
         self._unchanged = unchanged
@@ -213,12 +215,12 @@ class Fill:
             return self._open_items(job)
         planner = Planner(job)
         items = self._open_items(planner)
-        self._world = world.current(self._inside)
-        if self._world is None:
+        self.world = self._begun_in() or world.current(self._inside)
+        if self.world is None:
             return None
         while items is not None and planner.collection is not None:
             self._collection = planner.collection
-            proof = Proof(planner.collection, self._world, job, self._trial)
+            proof = Proof(planner.collection, self.world, job, self._trial)
             stands = proof.stand(items)
             if isinstance(stands, Refused):
                 not_cached(stands)
@@ -282,7 +284,7 @@ class Fill:
 
     def look_around(self) -> None:
         """Opens the items anew if the world is another one than they were opened in."""
-        was = self._world
+        was = self.world
         if was is not None:
             now = world.current(self._inside)
             if now is not was and (now is None or now.digest != was.digest):

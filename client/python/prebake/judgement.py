@@ -196,9 +196,7 @@ def _kept(report: Report, j: int) -> tuple[str, str] | None:
     return None
 
 
-def with_reads(
-    verdict: Verdict, report: Report, traced: Report, at_load: set[str], own: dict[str, tuple[int, str]]
-) -> Verdict:
+def with_reads(verdict: Verdict, report: Report, traced: Report, own: dict[str, tuple[int, str]]) -> Verdict:
     """Adds what the proven steps read, and whether that is all."""
     first, again = (_reads_of(each, verdict.deterministic_until) for each in report["passes"])
     # What the first item opened, and not when it was made again, is kept somewhere and may be used by all.
@@ -211,10 +209,12 @@ def with_reads(
     unhooked = []
     # What known clients talk to is known by what they got.
     objects = any(seen["objects"] for seen in ran)
+    at_load = set(paths(traced, "loaded"))
     for path in unseen(report, traced):
         if objects and path.endswith(CLIENT_FILES):
             continue
         if path in at_load:
+            # Importing the job's packages did it.
             loaded |= dict.fromkeys([path] if is_users(path) else [])
         elif path in own:
             i, given = own[path]

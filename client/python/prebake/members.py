@@ -20,7 +20,7 @@ from prebake.instances import order_of
 from prebake.marks import PURE
 from prebake.namespaces import Asked
 from prebake.orders import varies
-from prebake.purity import seeds
+from prebake.purity import clocks, seeds
 from prebake.scan import Scan
 
 #: Entries of a class that are made by the interpreter or only describe it.
@@ -150,6 +150,7 @@ def settle(encoder: Encoder) -> None:
     introspection.write(encoder)
     _orders(encoder)
     seeds.settle(encoder)
+    clocks.settle(encoder)
     for each in encoder.pending:
         if _is_called(encoder, each):
             raise each.refused

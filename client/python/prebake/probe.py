@@ -37,13 +37,13 @@ from prebake.judgement import (
     is_wanting,
     judged,
     own_files,
-    paths,
-    unseen,
     with_reads,
 )
 
 #: The child imports what the job imports, a few seconds; longer than this, the items are not worth a probe.
 SECONDS_MAX = 120.0
+#: Nothing is there. Who looks for it tells the tracer that its preparations are over (`trace/report.rs`).
+LOADED = "/dev/.prebake-loaded"
 #: Of what is sent. A data set that holds more in memory is read faster than it is proven.
 PAYLOAD_BYTES_MAX = 1 << 29
 #: The second child's clock is ahead: by another second, minute, hour and day. What is made of the time shows.
@@ -143,7 +143,6 @@ def _run(
     if not steps or not items:
         return _unknown("there is nothing to probe")
     objects = _objects(source, steps, items)
-    deadline = time.monotonic() + seconds
     # Side by side: the job waits for both. It does not run the steps itself: one may hold a generator or a
     # count of its own, which the job alone may move on.
     stop, later = threading.Event(), None
@@ -162,7 +161,7 @@ def _run(
             stop.set()
     second = later.result() if later is not None else None
     busy = [each.cpu_seconds for each in (ended, second) if each is not None]
-    cpu_seconds, at_load = sum(busy), set[str]()
+    cpu_seconds = sum(busy)
     reports: list[Report] = []
     for which, child in (("process", ended), ("second process", second)):
         if child is None:
@@ -178,16 +177,10 @@ def _run(
     if expected is None:
         expected = _digests_of(reports[1], len(steps))
     expected = {i: expected[i] for i in items}
-    left = deadline - time.monotonic()
     own = own_files(source, items)
-    if traced.get("complete") and not own.keys() >= set(unseen(report, traced)) and left > 0:
-        # Importing the job's packages may have done it: once more, without items.
-        ended, alone = _spawn([header([], left), objects], left)
-        cpu_seconds += ended.cpu_seconds
-        at_load = set(paths(alone, "reads")) if ended.report is not None else at_load
     unsteady = [each for each in reports[-1].get("unsteady", ()) if each[1] not in vouched]
     verdict = judged(report, expected, steps, in_place, vouched, unsteady)
-    verdict = with_reads(verdict, report, traced, at_load, own)
+    verdict = with_reads(verdict, report, traced, own)
     return verdict._replace(cpu_seconds=cpu_seconds, lasting=not any(map(is_wanting, reports)))
 
 
@@ -226,17 +219,12 @@ def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: floa
         return _unknown(f"it cannot be sent to another process: {report['error']}", ended.cpu_seconds)
     # Alone it may keep something for later calls: what counts is that they yield the same.
     report["changed"] = [False]
-    at_load = set[str]()
-    if traced.get("complete") and unseen(report, traced):
-        empty = pickle.dumps({**pickle.loads(told), "items": []})
-        alone_ended, alone = _spawn([empty, objects], seconds)
-        at_load = set(paths(alone, "reads")) if alone_ended.report is not None else at_load
     made = _digests_of(report, 1).get(0, [b""])[0]
     verdict = judged(report, {0: [made]}, [_again], True, ())
     if verdict.code is None and made not in expected:
         # Perhaps for what a script set, which is not run again there: no fault of the function's.
         return _unknown("it yields something else in another process", ended.cpu_seconds)
-    verdict = with_reads(verdict, report, traced, at_load, {})
+    verdict = with_reads(verdict, report, traced, {})
     return verdict._replace(cpu_seconds=ended.cpu_seconds, lasting=not is_wanting(report))
 
 

@@ -40,6 +40,10 @@ _METADATA = os.path.join(os.path.dirname(importlib.__file__), "metadata", "")
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
 #: A file that never has a name; the flag holds the one of folders.
 _NAMELESS = os.O_TMPFILE
+#: What the machine says of itself.
+_MACHINE = ("/proc/", "/sys/")
+#: Programs by which packages learn how many processors there are.
+_COUNTS_PROCESSORS = ("lscpu",)
 #: How `shutil.rmtree` goes through folders.
 _REMOVES = "_rmtree_safe_fd"
 #: Threads that hand on what others made, by what they run: a loader's worker sends its batches with them,
@@ -319,13 +323,16 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
     if not (makes or reads):
         return
     full = _absolute(path)
+    # The frames are: this one, the hook, whoever opens.
+    opener = sys._getframe(2)
     if full == os.devnull or full.startswith(_ROOTS) and full.endswith(CODE_SUFFIXES):
+        return
+    if full.startswith(_MACHINE) and _is_packages(opener):
+        # How many processors it may use, once in a process: it is asked by whoever comes first.
         return
     record = _mine(f"{full} is opened") if reads else _records.get(threading.get_ident())
     if record is None:
         return
-    # The frames are: this one, the hook, whoever opens.
-    opener = sys._getframe(2)
     if opener.f_code.co_filename == shutil.__file__ and opener.f_code.co_name.startswith(_REMOVES):
         # Folders on the way to what is removed.
         return
@@ -488,6 +495,8 @@ def _find_class(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _process(event: str, args: tuple[Any, ...]) -> None:
+    if args and args[0] in _COUNTS_PROCESSORS and _is_packages(sys._getframe(2)):
+        return
     record = _mine(f"{event} is called")
     if record is not None:
         record.process = record.process or f"{event} {args[0] if args else ''}"[:200].strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import os
 import sys
 import types
 from collections import deque
@@ -19,13 +20,15 @@ from prebake.errors import Code, Refused
 from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
 from prebake.named_files import NamedFiles
 from prebake.orders import Orders
-from prebake.purity import seeds
+from prebake.purity import clocks, seeds
 from prebake.symbols import Attribute, Call, Const, Name, Parameter, Symbol
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
 _ABSENT = object()
+#: What tells how many processors there are: that counts.
+_PROCESSORS = ("os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "multiprocessing.cpu_count")
 _MUTABLE = (list, dict, set, bytearray, deque)
 _WORDS = {
     Code.RANDOM: "draws random numbers",
@@ -189,6 +192,10 @@ class Scan:
             return
         if dotted == "importlib.metadata.version" and self._version(call):
             return
+        if dotted in _PROCESSORS:
+            self.encoder.watch.is_loose = True
+            self.encoder.text("processors", str(os.cpu_count()), str(sorted(os.sched_getaffinity(0))))
+            return
         if dotted in ("builtins.vars", "builtins.dir"):
             if call.args == ():
                 raise self.refuse(Code.DYNAMIC, dotted)
@@ -252,6 +259,8 @@ class Scan:
         ):
             return
         assert isinstance(verdict, Code)
+        if dotted in clocks.READINGS and clocks.is_only_told(self, call):
+            return
         raise self.refuse(verdict, dotted, seeds.MARK if verdict is Code.RANDOM else "")
 
     def _method(self, call: Call, callee: Attribute) -> None:

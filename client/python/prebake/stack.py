@@ -26,6 +26,7 @@ from prebake.symbols import (
     Parameter,
     Symbol,
     Symbols,
+    sources,
 )
 
 #: Symbols of one code object; what is beyond counts as unknown.
@@ -129,12 +130,18 @@ class _Pass:
 
     def _use(self, symbol: Symbol) -> None:
         """A symbol leaves the pass: what it names is passed around, or only thrown away."""
+        self._pass_on(symbol)
+        for source in sources(symbol):
+            source.escapes = True
+
+    def _pass_on(self, symbol: Symbol) -> None:
+        """The same of one whose sources are followed on."""
         if isinstance(symbol, Name):
             self.found.loaded.append(symbol)
         elif isinstance(symbol, Call):
             symbol.kept = True
         elif isinstance(symbol, Attribute):
-            self._use(symbol.of)
+            self._pass_on(symbol.of)
 
     def _step(self, each: dis.Instruction) -> None:
         handler = getattr(self, each.opname.lower(), None) if each.opname.isupper() else None
@@ -164,13 +171,14 @@ class _Pass:
                 self.stack.append(Const(tuple(member.value for member in reversed(members))))  # type: ignore[attr-defined]
                 return
             for member in members:
-                self._use(member)
+                (self._pass_on if made == 1 else self._use)(member)
             operator = each.argrepr.removesuffix("=") if name == "BINARY_OP" else ""
             display = operator or name
             # Text that is formatted as itself, not in a form that is asked for.
             plain = name != "FORMAT_VALUE" or not each.arg
             kept = tuple(reversed(members)) if display in _FOLLOWED and plain else ()
-            self.stack += [Made(display, kept) if made == 1 else UNKNOWN] * made
+            went_in = tuple(source for member in members for source in sources(member))
+            self.stack += [Made(display, kept, went_in) if made == 1 else UNKNOWN] * made
         elif effect < 0:
             for _ in range(-effect):
                 self._use(self._pop())
@@ -264,6 +272,10 @@ class _Pass:
 
     def _store(self, name: str, is_fast: bool) -> None:
         value = self._pop()
+        if not is_fast:
+            # Other code sees it, and may bind it to something else.
+            for source in sources(value):
+                source.escapes = True
         if self.stores[name] == 1 and value is not _NULL:
             self.bound[name] = value
         else:
@@ -283,6 +295,10 @@ class _Pass:
         if self.whole:
             self.found.returned.append(value)
         self._use(value)
+
+    def yield_value(self, each: dis.Instruction) -> None:
+        self._use(self._pop())
+        self.stack.append(UNKNOWN)
 
     def return_const(self, each: dis.Instruction) -> None:
         if self.whole:
@@ -351,10 +367,14 @@ class _Pass:
     def _made(self, call: Call) -> None:
         self.found.calls.append(call)
         for member in (*(call.args or ()), *call.keywords.values()):
+            for source in sources(member):
+                source.told_to.append(call)
             if isinstance(member, Call):
                 member.consumers.append(call)
             else:
-                self._use(member)
+                self._pass_on(member)
+        for source in sources(call.callee):
+            source.told_to.append(call)
         if isinstance(call.callee, Attribute) and isinstance(call.callee.of, Call):
             if call.callee.name == "sort":
                 call.callee.of.sorted = True
@@ -362,7 +382,7 @@ class _Pass:
                 call.callee.of.consumers.append(call)
         elif not isinstance(call.callee, Name):
             self._sorts(call.callee)
-            self._use(call.callee)
+            self._pass_on(call.callee)
         self.stack.append(call)
 
     def _sorts(self, callee: Symbol) -> None:
@@ -421,6 +441,8 @@ class _Pass:
     def _iterator(self, of: Symbol) -> Call:
         iterator = Call(Name("global", ("iter",)), (of,), {})
         self.found.iterators.append(iterator)
+        for source in sources(of):
+            source.escapes = True
         if isinstance(of, Call):
             of.consumers.append(iterator)
         elif not isinstance(of, Name):

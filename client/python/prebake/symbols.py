@@ -57,6 +57,8 @@ class Made(Symbol):
     display: str
     #: Of an operator that sets or paths have, and of texts put together.
     operands: tuple[Symbol, ...] = ()
+    #: Calls whose results went into it.
+    sources: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class Call(Symbol):
     keywords: dict[str, Symbol]
     #: Calls that the result is handed to.
     consumers: list[Call] = field(default_factory=list)
+    #: Calls that are handed the result, or what was worked out from it.
+    told_to: list[Call] = field(default_factory=list)
+    #: Whether what was worked out from it goes anywhere but to those.
+    escapes: bool = False
     #: Whether its own `sort` is called.
     sorted: bool = False
     #: Whether something else is done with it than handing it to calls.
@@ -107,6 +113,15 @@ class Symbols:
     bindings: dict[Parameter, list[Symbol]] = field(default_factory=dict)
     #: Containers and objects that are written into.
     written: list[Symbol] = field(default_factory=list)
+
+
+def sources(symbol: Symbol) -> tuple[Call, ...]:
+    """The calls whose results a symbol was worked out from."""
+    if isinstance(symbol, Call):
+        return (symbol,)
+    if isinstance(symbol, Attribute):
+        return sources(symbol.of)
+    return symbol.sources if isinstance(symbol, Made) else ()
 
 
 #: A value of which nothing is known, wherever it stands.

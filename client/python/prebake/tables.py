@@ -128,7 +128,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
 
     def memoize(self, value: Any) -> None:
         # Whether equal ones are one object is a matter of chance.
-        if type(value) not in (str, bytes, slice):
+        if type(value) not in (str, bytes, slice) and not isinstance(value, sys.modules["numpy"].dtype):
             super().memoize(value)
 
     def reducer_override(self, value: Any) -> Any:

@@ -109,6 +109,8 @@ class Watched:
             trial=trial,
             inside=inside,
         )
+        # What a call does may change the world: it was made in the one before.
+        begun_in = (lambda: None) if extensible else (lambda: self.fill.world)
         self._further = Fill(
             lambda job: open_items(job, self._found),
             self._next,
@@ -120,6 +122,7 @@ class Watched:
             verifier=self._verifier(lambda i: self._anew(self._further, i), tolerance),
             trial=trial,
             inside=inside,
+            begun_in=begun_in,
         )
 
     def _verifier(self, compute: Callable[[int], Held], tolerance: Callable[[], float | None]) -> Verifier:

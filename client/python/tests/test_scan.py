@@ -262,8 +262,7 @@ class Augments:
     """Draws only in methods that nothing calls, unless `name` is called."""
 
     def __init__(self) -> None:
-        self.started = 0
-        time.time()
+        self.started = time.time()
 
     def demo(self) -> float:
         return random.random()

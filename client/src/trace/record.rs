@@ -1,6 +1,6 @@
 //! What a command read, looked for and wrote: paths without links, each as it was first met.
 
-use super::report::{Name, Report, Stamp};
+use super::report::{LOADED, Name, Report, Stamp};
 use super::scope::{Place, Scope};
 use super::state::{self, ABSENT, BYTECODE};
 use crate::clock::{Clock, SystemClock};
@@ -37,6 +37,7 @@ pub(super) struct Record {
     pub(super) scope: Scope,
     clock: SystemClock,
     reads: BTreeMap<PathBuf, Stamp>,
+    loaded: Vec<PathBuf>,
     seen: BTreeMap<PathBuf, String>,
     listed: BTreeMap<PathBuf, Digest>,
     writes: BTreeSet<PathBuf>,
@@ -55,6 +56,7 @@ impl Record {
             scope,
             clock: SystemClock::default(),
             reads: BTreeMap::new(),
+            loaded: Vec::new(),
             seen: BTreeMap::new(),
             listed: BTreeMap::new(),
             writes: BTreeSet::new(),
@@ -92,6 +94,10 @@ impl Record {
     /// A name that was looked at.
     pub(super) fn look(&mut self, found: &Found) {
         let meta = found.meta.as_ref();
+        if meta.is_none() && found.path == Path::new(LOADED) {
+            self.loaded = self.reads.keys().cloned().collect();
+            return;
+        }
         if meta.is_some_and(|meta| self.is_made(meta)) || is_bytecode(&found.path) {
             return;
         }
@@ -352,6 +358,7 @@ impl Record {
             why: self.why.clone().unwrap_or_default(),
             changed: self.changed().map(Name::from),
             reads: self.reads.keys().map(name).collect(),
+            loaded: self.loaded.iter().map(name).collect(),
             stamps: self.reads.values().cloned().collect(),
             absent: absent.into_iter().map(|(path, _)| name(path)).collect(),
             seen: seen

@@ -53,6 +53,9 @@ impl Stamp {
     }
 }
 
+/// Nothing is there. A command that looks for it says that its preparations are over.
+pub const LOADED: &str = "/dev/.prebake-loaded";
+
 /// All that a command did as far as it counts. Paths are absolute and without symbolic links; links that were followed are
 /// in `seen`. Files that the command made itself are not in it, nor what is declared.
 #[derive(Serialize, Deserialize, Debug, Default, Clone)]
@@ -67,6 +70,8 @@ pub struct Report {
     pub changed: Option<Name>,
     /// Files whose content was or could be read, or which were executed.
     pub reads: Vec<Name>,
+    /// Those that were read before the command looked for `LOADED`; none if it never did.
+    pub loaded: Vec<Name>,
     /// How each of them was found.
     pub stamps: Vec<Stamp>,
     /// Names that were looked for and not there.

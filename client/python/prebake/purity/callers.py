@@ -37,6 +37,8 @@ class Callers:
         self.wanted: list[Wanted] = []
         #: By the code that is called, and by the name of what may be a method.
         self.sites: dict[types.CodeType | str, list[Site]] = {}
+        #: Names of methods that were taken for a logger's, and of the function that calls one.
+        self.told: dict[str, str] = {}
         #: Functions that are used otherwise than being called.
         self._handed_on: set[types.CodeType] = set()
 
