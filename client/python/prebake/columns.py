@@ -50,7 +50,7 @@ def packed(array: Any) -> tuple[Any, ...]:
     numpy = sys.modules["numpy"]
     start, extent = _extent(array)
     if 0 in array.strides and has_gaps(array) or extent > max(GAPS_MAX * array.nbytes, array.itemsize):
-        raise Refused(Code.VALUE, "a table whose columns have gaps cannot be stored exactly; use copy()")
+        raise Refused(Code.VALUE, "an array with such gaps cannot be stored exactly; use copy()")
     memory = numpy.zeros(extent, numpy.uint8)
     how = (array.dtype, array.shape, array.__array_interface__["data"][0] - start, array.strides)
     unpacked(memory, *how, True)[...] = array

@@ -34,6 +34,8 @@ class Reading:
         kind = node["kind"]
         if kind in ("ndarray", "scalar"):
             return self._array(node)
+        if kind == "gapped":
+            return self._gapped(node)
         if kind == "tensor":
             return self._tensor(node)
         if kind == "image":
@@ -145,6 +147,14 @@ class Reading:
         if "fixed" in node:
             return lambda view: _fixed(ndarray(shape, dtype, view, start))
         return lambda view: ndarray(shape, dtype, view, start)
+
+    def _gapped(self, node: Node) -> Reader:
+        from numpy import ndarray
+
+        dtype, shape, strides = dtypes.dtype_of(node["dtype"]), tuple(node["shape"]), tuple(node["strides"])
+        at = self._leaf(node["len"]) + node["at"]
+        finish = _fixed if "fixed" in node else _same
+        return lambda view: finish(ndarray(shape, dtype, view, at, strides))
 
     def _tensor(self, node: Node) -> Reader:
         import torch

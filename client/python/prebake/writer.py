@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prebake import dtypes, lazy_image, meta_tensor, named, objects, tables, tv_tensors
+from prebake import columns, dtypes, lazy_image, meta_tensor, named, objects, tables, tv_tensors
 from prebake.errors import Code, Refused
 
 #: Leaves start on multiples of this: a cache line, and what Arrow asks of buffers.
@@ -160,16 +160,22 @@ class Writer:
         if not array.flags.c_contiguous:
             # A transposed view: store it in the order of its memory, and how to look at that.
             axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+            if not array.transpose(axes).flags.c_contiguous:
+                return self._gapped(array, node)
             array = array.transpose(axes)
-            if not array.flags.c_contiguous:
-                raise Refused(
-                    Code.VALUE, "an array with gaps cannot be stored exactly; use numpy.ascontiguousarray"
-                )
             node["axes"] = axes
         if array.nbytes:
             self._memory.append((array.ctypes.data, array.nbytes))
         self.leaf(dtypes.bytes_of(array), array.nbytes)
         return node
+
+    def _gapped(self, array: Any, node: Node) -> Node:
+        """A view of every so many elements, or backwards, with what lies between."""
+        memory, _, _, at, strides, _ = columns.packed(array)
+        length = len(memory.raw())
+        self._memory += columns.spans(array)
+        self.leaf(memory.raw(), length)
+        return {**node, "kind": "gapped", "at": at, "strides": list(strides), "len": length}
 
     def _tensor(self, value: Any, torch: Any) -> Node:
         said = tv_tensors.said(value) if type(value) is not torch.Tensor else {}

@@ -262,7 +262,7 @@ class Augments:
     """Draws only in methods that nothing calls, unless `name` is called."""
 
     def __init__(self) -> None:
-        self.started = time.time()
+        self.started = time.time() * 0
 
     def demo(self) -> float:
         return random.random()
