@@ -7,6 +7,7 @@ that a stat tells.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import types
@@ -16,6 +17,10 @@ from typing import Any, NamedTuple
 #: How much a look asks for; each is a part of the next.
 KIND, SIZE, ALL = "kind", "size", "all"
 _DEPTHS = (KIND, SIZE, ALL)
+#: What a folder holds, by name and in the order in which it tells them: it was listed.
+NAMES = "names"
+#: Names in a folder; of one that holds more it is not known.
+NAMES_MAX = 65_536
 #: Modules whose functions look for others, and what those ask for. All others get all of it.
 _ASKERS = frozenset({"genericpath", "posixpath", "pathlib", "pathlib._local", "pathlib._os"})
 _ASKED = {
@@ -48,12 +53,16 @@ class Look(NamedTuple):
 
     def is_shown_by(self, files: Collection[str], facts: Collection[str]) -> bool:
         """Whether it asks for no more than the content of files, or other facts, already tell."""
+        if self.depth == NAMES:
+            return self.text in facts
         if self.depth != ALL and os.path.abspath(self.path) in files:
             return True
         return any(self._replace(depth=more).text in facts for more in _DEPTHS[_DEPTHS.index(self.depth) :])
 
-    def shows(self) -> str:
-        """What it shows now."""
+    def shows(self) -> str | None:
+        """What it shows now; None if that cannot be known."""
+        if self.depth == NAMES:
+            return listing(self.path)
         try:
             # Looked at from here, neither counts as a look.
             link = os.readlink(self.path) if stat.S_ISLNK(os.lstat(self.path).st_mode) else ""
@@ -68,6 +77,16 @@ class Look(NamedTuple):
         if self.depth == ALL:
             shown += [found.st_mode, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns]
         return " ".join(map(str, shown))
+
+
+def listing(path: str) -> str | None:
+    """A digest of the names in a folder; None if there are too many."""
+    try:
+        names = os.listdir(path)
+    except OSError as error:
+        return type(error).__name__
+    text = "\0".join(names).encode("utf-8", "surrogatepass")
+    return None if len(names) > NAMES_MAX else hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 def is_look(name: Any) -> bool:

@@ -396,7 +396,7 @@ def _temporary(event: str, args: tuple[Any, ...]) -> None:
 
 def _list(event: str, args: tuple[Any, ...]) -> None:
     # The frames are: this one, the hook, whoever lists.
-    if sys._getframe(2).f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
+    if sys._getframe(2).f_code.co_filename.startswith((*_IMPORTERS, _METADATA, _HERE)):
         return
     path = os.curdir if args[0] is None else args[0]
     if isinstance(path, int):

@@ -52,7 +52,8 @@ class Record:
         self.stats: dict[str, tuple[int, int, int, int, int]] = {}
         #: Of these, what an earlier call read and kept: it may have been written to since.
         self.kept: dict[str, tuple[int, int, int, int, int]] = {}
-        self.listed: dict[str, None] = {}
+        #: Folders that were listed, and what they held.
+        self.listed: dict[str, str | None] = {}
         #: What was looked at: how much was asked for, and what it showed.
         self.looks: dict[str, tuple[str, str]] = {}
         #: Of these, what installed packages looked at themselves.
@@ -144,6 +145,10 @@ class Record:
             return facts
         return {**looks.beside({**seen, **self.looks}, self.stats), **facts}
 
+    def listings(self) -> dict[str, str | None]:
+        """What the folders that were listed held, by name."""
+        return {looks.Look(looks.NAMES, path).text: held for path, held in self.listed.items()}
+
     def made(self, path: str) -> None:
         self._made.add(path)
 
@@ -168,8 +173,12 @@ class Record:
         return [path for path in lasting(self.written) if os.path.lexists(path)]
 
     def folder(self, path: str) -> None:
-        if not self._is_own(path):
-            self._add(self.listed, path)
+        if self._is_own(path) or path in self.listed:
+            return
+        if len(self.listed) < PATHS_MAX:
+            self.listed[path] = looks.listing(path)
+        else:
+            self.incomplete = self.incomplete or f"it lists more than {PATHS_MAX} folders"
 
     def _add(self, paths: dict[str, None], path: str) -> None:
         if len(paths) < PATHS_MAX:

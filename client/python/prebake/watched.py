@@ -20,8 +20,9 @@ from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
+from prebake.looks import KIND, Look
 from prebake.reads import Recorder
-from prebake.record import Record
+from prebake.record import Record, stat_of
 from prebake.verify import Verifier
 
 #: Lists on the way to a value. Each file may name the next, but one that goes on so is no input of one value.
@@ -181,7 +182,7 @@ class Watched:
                 got[i] = value
                 self._made.pop(i, None)
             else:
-                self._learn(i, [os.fsdecode(path) for path in reads])
+                self._learn(i, [_as_it_is(os.fsdecode(path)) for path in reads])
 
     def _learn(self, i: int, found: list[str]) -> None:
         if self._found.get(i) != found:
@@ -248,17 +249,24 @@ class Watched:
         identity, since = self._described()
         known = self._known(i)
         told = {facts.canonical(name) for name in known if facts.is_fact(name)}
-        return [fact for fact in record.facts() if fact not in told] + [
+        return [fact for fact in self._facts(i, record) if fact not in told] + [
             path
             for path in record.files()
             if not _is_within(path, known)
             and not (path in identity.files and path in record.stats and record.stats[path][4] < since)
         ]
 
+    def _facts(self, i: int, record: Record) -> dict[str, str | None]:
+        """What was seen beside the content of files; a folder that is declared counts with all in it."""
+        declared = self._declared(i)
+        folders = record.listings().items() if record.listed else ()
+        beside = {name: held for name, held in folders if not _is_within(Look.of(name).path, declared)}
+        return {**record.facts(), **beside}
+
     def _is_followable(self, i: int, record: Record) -> bool:
-        folders = [path for path in record.listed if not _is_within(path, self._declared(i))]
         try:
-            followed(record, folders, "it")
+            # The folders that it lists are followed too.
+            followed(record, (), "it")
         except Refused as refused:
             not_cached(refused)
             return False
@@ -273,7 +281,7 @@ class Watched:
         approved = (
             made.record.is_current()
             and self._is_followable(i, made.record)
-            and facts.as_told(items, i, made.record.facts(), self._declared(i))
+            and facts.as_told(items, i, self._facts(i, made.record), self._declared(i))
         )
         if approved and is_value:
             self._tried(made)
@@ -291,7 +299,7 @@ class Watched:
         made, known = self._made[i], self._known(i)
         if not made.record.is_current() or not self._is_followable(i, made.record):
             return False
-        if not facts.as_told(items, i, made.record.facts(), known):
+        if not facts.as_told(items, i, self._facts(i, made.record), known):
             return False
         if made.known == known:
             # Made under the lease itself: that the files are as they were then is looked at natively.
@@ -313,6 +321,12 @@ def _is_value(stored: Any, layout: str) -> bool:
     """Whether an entry holds a value, and no list of names that leads to one."""
     held: Held = values.decode(layout, stored)
     return held[0] is None
+
+
+def _as_it_is(name: str) -> str:
+    """A name among those of what is read: of a file that is gone, that it is."""
+    is_there = facts.is_fact(name) or stat_of(name) is not None
+    return name if is_there else Look(KIND, name).text
 
 
 def _is_within(path: str, known: Sequence[str]) -> bool:

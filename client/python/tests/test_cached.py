@@ -377,3 +377,74 @@ def test_asking_for_what_is_installed_lists_no_data(call: Call) -> None:
     first = call("", VERSIONED)
     assert first == ("numpy", 1, "") and call("", VERSIONED)[0] == first[0]
     assert call("", VERSIONED) == (first[0], 0, "")
+
+
+LISTS = """
+import os, sys, prebake
+from pathlib import Path
+
+@prebake.cached
+def count(folder):
+    sys.stderr.write("called\\n")
+    return {each.stem: each.read_text() for each in sorted(Path(folder).glob("*.txt"))}
+"""
+
+
+def test_a_folder_that_is_listed_counts_by_the_names_in_it(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+
+    def made() -> tuple[str, int]:
+        value, calls, said = call("'texts'", LISTS)
+        assert not said and call("'texts'", LISTS) == (value, 0, "")
+        return value, calls
+
+    write(folder / "a.txt", "1")
+    assert made() == ("{'a': '1'}", 1)
+    write(folder / "b.txt", "2")
+    assert made() == ("{'a': '1', 'b': '2'}", 1)
+    write(folder / "b.txt", "3")
+    assert made() == ("{'a': '1', 'b': '3'}", 1)
+    # What it read before and is gone, it does not read again.
+    (folder / "a.txt").unlink()
+    assert made() == ("{'b': '3'}", 1)
+    (folder / "b.txt").rename(folder / "c.txt")
+    assert made() == ("{'c': '3'}", 1)
+
+
+PROCESSORS = """
+import os, sys, prebake
+from concurrent.futures import ThreadPoolExecutor
+
+@prebake.cached
+def count(n):
+    sys.stderr.write("called\\n")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(abs, range(n)))
+"""
+
+
+def test_how_many_processors_there_are_counts(call: Call) -> None:
+    assert call("3", PROCESSORS) == ("[0, 1, 2]", 1, "")
+    assert call("3", PROCESSORS) == ("[0, 1, 2]", 0, "")
+    fewer = "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n" + PROCESSORS
+    assert call("3", fewer)[:2] == ("[0, 1, 2]", 1)
+
+
+DATES = """
+import sys, pandas as pd, prebake
+
+@prebake.cached
+def count(frame):
+    sys.stderr.write("called\\n")
+    dates = pd.Series(pd.to_datetime(["2020-01-02", "2021-01-01"]), index=[1, 2]).reindex([1, 2, 3])
+    return frame.assign(date=dates.dt.year.fillna(0)), dates
+
+frame = pd.DataFrame({"name": ["a", "b", "c"], "n": [1, 2, 3]})
+"""
+
+
+def test_equal_tables_are_equal_in_another_process(call: Call) -> None:
+    value, calls, said = call("frame", DATES)
+    assert calls == 1 and not said
+    assert call("frame", DATES) == (value, 0, "")
