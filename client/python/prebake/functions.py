@@ -171,6 +171,8 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
         )
     scanned.run()
     _named_globals(encoder, function, used)
+    for name in scanned.imports:
+        _imported(encoder, function.__globals__, (name, 0, ()), used, whole=True)
     _installed(encoder, scanned)
 
 
@@ -275,8 +277,10 @@ def _imported(
     namespace: dict[str, Any],
     statement: tuple[str, int, tuple[str, ...]],
     used: bytecode.References,
+    whole: bool = False,
 ) -> None:
-    """An import statement inside a function: the user's modules are imported now, as the function would."""
+    """An import statement inside a function: the user's modules are imported now, as the function would.
+    `whole` if a dotted name stands for its last module, and not for the first."""
     encoder.watch.is_loose = True
     name, level, names = statement
     package = namespace.get("__package__") or ""
@@ -291,7 +295,9 @@ def _imported(
         # Code says itself what it does then; once the module is there, the import is another one.
         encoder.emit("absent")
         return
-    if not names:
+    if whole:
+        _reached(encoder, module, "", used)
+    elif not names:
         module = sys.modules[full.partition(".")[0]]
         if used.imported_as & used.bare:
             raise encoder.refuse(

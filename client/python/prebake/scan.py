@@ -84,6 +84,8 @@ class Scan:
         self.orders = Orders(self)
         self.seeds = seeds.Seeds(self)
         self.files = NamedFiles(self)
+        #: Modules that it imports by calling what does so.
+        self.imports: list[str] = []
         #: What it takes from installed modules, by dotted name.
         self.taken: dict[str, Any] = {}
         self.own = function.__code__.co_varnames[:1] if holder and not holder.endswith("<locals>") else ()
@@ -259,6 +261,8 @@ class Scan:
         ):
             return
         assert isinstance(verdict, Code)
+        if dotted == "importlib.import_module" and self._imports(call):
+            return
         if dotted in clocks.READINGS and clocks.is_only_told(self, call):
             return
         raise self.refuse(verdict, dotted, seeds.MARK if verdict is Code.RANDOM else "")
@@ -356,6 +360,26 @@ class Scan:
         except (metadata.PackageNotFoundError, ValueError):
             version = ""
         self.encoder.packages.setdefault(packages.canonical(name), version)
+        return True
+
+    def _imports(self, call: Call) -> bool:
+        """Notes a module that code imports by a name written in it, to call what is in it."""
+        name = call.args[0] if call.args is not None and len(call.args) == 1 else None
+        if not isinstance(name, Const) or not isinstance(name.value, str) or name.value.startswith("."):
+            return False
+        try:
+            module = importlib.import_module(name.value)
+        except Exception:
+            return False
+        names = bytecode.references(self.function.__code__).names
+        taken = [value for each, value in getattr(module, "__dict__", {}).items() if each in names]
+        if is_listed(name.value) or any(map(covers, taken)):
+            # What is called of it would not be judged.
+            return False
+        called = [each.callee for each in call.consumers]
+        if call.kept or not all(isinstance(each, Attribute) and each.of is call for each in called):
+            return False
+        self.imports.append(name.value)
         return True
 
     def _time_zone(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
 import logging
 import os
 import random
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -304,3 +306,44 @@ def test_whoever_vouches_for_code_is_believed() -> None:
     assert prebake.fingerprint(vouched) == prebake.fingerprint(vouched)
     assert prebake.fingerprint(vouched) != prebake.fingerprint(edited)
     assert prebake.fingerprint(prebake.pure(time.time))
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("importlib.import_module('made_helpers').double(x)", ""),
+        ("importlib.import_module('json').dumps(x)", ""),
+        ("importlib.import_module(x).dumps(x)", "R34"),
+        ("importlib.import_module('.made_helpers', 'a').double(x)", "R34"),
+        ("[importlib.import_module('made_helpers')]", "R34"),
+        ("getattr(importlib.import_module('made_helpers'), 'double')(x)", "R34"),
+        ("importlib.import_module('made_helpers').__dict__['double'](x)", "R34"),
+        ("importlib.import_module('made_helpers').now()", "R34"),
+        ("importlib.import_module('random').random()", "R34"),
+        ("importlib.import_module('made_helpers').r.random()", "R34"),
+        ("importlib.import_module('missing_helpers').double(x)", "R34"),
+    ],
+)
+def test_a_module_that_is_imported_by_its_name_counts_by_what_is_called_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, code: str
+) -> None:
+    helpers = tmp_path / "made_helpers.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def digest(by: int) -> str:
+        helpers.write_text(
+            f"import random as r\nfrom time import time as now\ndef double(x): return x * {by}\n"
+        )
+        sys.modules.pop("made_helpers", None)
+        importlib.invalidate_caches()
+        space: dict[str, Any] = {"importlib": importlib, "__name__": "__main__"}
+        exec(compile(f"def made(x): return {body}", "main.py", "exec"), space)
+        return prebake.fingerprint(space["made"])
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    if code:
+        with pytest.raises(prebake.Refused) as refused:
+            digest(2)
+        assert refused.value.code == code
+        return
+    assert (digest(2) == digest(3)) == ("json" in body)
