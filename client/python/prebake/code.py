@@ -60,7 +60,7 @@ def identify(
     it. `arguments` are those that a function is to be called with: they are no part of it, but say whether
     what it draws has a seed. Raises `Refused`, and nothing else.
     """
-    called = getattr(value, "__func__", value) if isinstance(value, types.MethodType) else value
+    called = value.__func__ if type(value) is types.MethodType else value
     try:
         return _identify(Encoder(name, watch, called, arguments), value, name)
     except RecursionError:

@@ -44,8 +44,8 @@ class Callers:
 
     def hands_on(self, value: Any) -> None:
         """Notes a value that is used otherwise than being called by its name."""
-        function = getattr(value, "__init__", None) if isinstance(value, type) else value
-        if isinstance(function, types.FunctionType):
+        function = getattr(value, "__init__", None) if issubclass(type(value), type) else value
+        if type(function) is types.FunctionType:
             self._handed_on.add(function.__code__)
 
     def of(self, function: types.FunctionType) -> list[Site] | None:

@@ -54,9 +54,9 @@ def _tells(scan: Scan, call: Call) -> bool:
         if scan.canonical(callee) == "builtins.print" and "file" not in call.keywords:
             return True
         value, rest = scan.walk(callee)
-        if isinstance(value, types.FunctionType):
+        if type(value) is types.FunctionType:
             return value.__module__ == "logging" and value.__name__ in _LOGS
-        if isinstance(value, logging.Logger):
+        if issubclass(type(value), logging.Logger):
             return len(rest) == 1 and rest[0] in _LOGS
         name = rest[-1] if rest else ""
     else:
@@ -88,9 +88,9 @@ def _own_names(encoder: Encoder) -> Iterator[str]:
     for held in encoder.namespaces:
         yield from namespaces.fields(held.value)
     for each in encoder.numbered():
-        if isinstance(each, types.FunctionType):
+        if type(each) is types.FunctionType:
             yield from _nested(each.__code__)
-        elif isinstance(each, type):
+        elif issubclass(type(each), type):
             yield from vars(each) if packages.owner(each.__module__) is None else ()
         elif packages.owner(type(each).__module__) is None:
             yield from getattr(each, "__dict__", ())

@@ -43,12 +43,12 @@ class Seeds:
             value, rest = self.scan.walk(callee)
             if rest:
                 # Of a class, its function is given its object too.
-                skipped = None if isinstance(value, type) else 1
+                skipped = None if issubclass(type(value), type) else 1
                 callers.sites.setdefault(rest[-1], []).append(Site(self, call, skipped))
-            elif isinstance(value, types.FunctionType):
+            elif type(value) is types.FunctionType:
                 callers.sites.setdefault(value.__code__, []).append(Site(self, call, 0))
-            elif isinstance(value, type) and isinstance(value.__init__, types.FunctionType):  # type: ignore[misc]
-                callers.sites.setdefault(value.__init__.__code__, []).append(Site(self, call, 1))  # type: ignore[misc]
+            elif issubclass(type(value), type) and type(init := value.__init__) is types.FunctionType:
+                callers.sites.setdefault(init.__code__, []).append(Site(self, call, 1))
 
     def are_given(self, call: Call) -> bool:
         """Whether a generator is made from a seed."""
@@ -161,7 +161,9 @@ def settle(encoder: Encoder) -> None:
 def _is_given(encoder: Encoder, wanted: Wanted) -> bool:
     """Whether all callers of a function give a parameter a value."""
     function, name = wanted.function, wanted.function.__name__
-    owners = [each for each in encoder.numbered() if isinstance(each, type) and _own(each, name) is function]
+    owners = [
+        each for each in encoder.numbered() if issubclass(type(each), type) and _own(each, name) is function
+    ]
     if name == "__init__" and not any(id(each) in encoder.constructed for each in owners):
         # Objects that were made before.
         return True
@@ -222,7 +224,8 @@ def defaults(function: types.FunctionType) -> dict[str, Any]:
 def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
     """Whether all objects that were met have a value for an attribute, and code makes none of them."""
     for each in encoder.numbered():
-        if isinstance(each, type):
+        # An odd object may say anything of its class.
+        if issubclass(type(each), type):
             makes = id(each) in encoder.constructed
             if makes and any(_names(value, wanted.name) for value in vars(each).values()):
                 return False
