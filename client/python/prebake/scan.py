@@ -105,6 +105,7 @@ class Scan:
                 self._variable(key, container)
             elif isinstance(verdict := verdict_of(dotted), Code):
                 raise self.refuse(verdict, dotted)
+        self.seeds.look_at_attributes()
         for call in found.calls:
             self.seeds.look(call)
             self._call(call)

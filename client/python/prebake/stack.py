@@ -422,7 +422,9 @@ class _Pass:
 
     def store_attr(self, each: dis.Instruction) -> None:
         self.found.written.append(self._pop())
-        self._use(self._pop())
+        value = self._pop()
+        self.found.attributes.append((str(each.argval), value))
+        self._use(value)
 
     def get_iter(self, each: dis.Instruction) -> None:
         self.stack.append(self._iterator(self._pop()))

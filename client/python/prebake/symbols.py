@@ -111,6 +111,8 @@ class Symbols:
     returned: list[Symbol] = field(default_factory=list)
     #: What a variable that is bound more than once may stand for.
     bindings: dict[Parameter, list[Symbol]] = field(default_factory=dict)
+    #: Attributes that are set, and to what.
+    attributes: list[tuple[str, Symbol]] = field(default_factory=list)
     #: Containers and objects that are written into.
     written: list[Symbol] = field(default_factory=list)
 

@@ -128,7 +128,9 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
 
     def memoize(self, value: Any) -> None:
         # Whether equal ones are one object is a matter of chance.
-        if type(value) not in (str, bytes, slice) and not isinstance(value, sys.modules["numpy"].dtype):
+        # Polars does not need NumPy.
+        numpy = sys.modules.get("numpy")
+        if type(value) not in (str, bytes, slice) and not (numpy and isinstance(value, numpy.dtype)):
             super().memoize(value)
 
     def reducer_override(self, value: Any) -> Any:

@@ -448,3 +448,21 @@ def test_equal_tables_are_equal_in_another_process(call: Call) -> None:
     value, calls, said = call("frame", DATES)
     assert calls == 1 and not said
     assert call("frame", DATES) == (value, 0, "")
+
+
+POLARS = """
+import sys, polars as pl, prebake
+
+@prebake.cached
+def count(n):
+    sys.stderr.write("called\\n")
+    return pl.DataFrame({"a": list(range(n)), "b": ["x"] * n})
+
+assert "numpy" not in sys.modules
+"""
+
+
+def test_a_table_is_stored_where_there_is_no_numpy(call: Call) -> None:
+    value, calls, said = call("3", POLARS)
+    assert calls == 1 and not said
+    assert call("3", POLARS) == (value, 0, "")

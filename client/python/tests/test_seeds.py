@@ -129,7 +129,7 @@ def test_an_attribute_is_a_seed_where_it_has_a_value(value: Any, known: bool) ->
 
 #: A helper that seeds a generator from its parameter, and `made`, which is called with `n` and `seed=3`.
 HELPER = """
-import functools, operator, random
+import dataclasses, functools, operator, random
 def draw(count, seed=None):
     return random.Random(seed).sample(range(100), count)
 def again(count, seed):
@@ -143,6 +143,17 @@ class Noise:
     def drawn(seed=None):
         return random.Random(seed).random()
 noise = Noise
+class Splitter:
+    def __init__(self, seed=None):
+        self.splits = seed
+    def folds(self, n):
+        return random.Random(self.splits).sample(range(100), n)
+@dataclasses.dataclass
+class Sampler:
+    count: int
+    by: int = None
+    def draw(self):
+        return random.Random(self.by).sample(range(100), self.count)
 """
 GIVEN = {
     "a constant": "draw(n, 7)",
@@ -154,6 +165,9 @@ GIVEN = {
     "by another, its own": "again(n, seed)",
     "an object": "Noise(7).numbers.random()",
     "an object's method": "held.draw_one(7)",
+    "an object that is made": "Splitter(7).folds(n)",
+    "an object that is made, its own": "Splitter(seed=seed).folds(n)",
+    "an object of a dataclass": "Sampler(n, 7).draw()",
 }
 LEFT_OUT = {
     "nothing": "draw(n)",
@@ -174,6 +188,12 @@ LEFT_OUT = {
     "an object's method, taken": "held.draw_one(7), list(map(held.draw_one, [None]))",
     "a function of a class": "Noise.draw_one(held)",
     "a static one": "Noise.drawn()",
+    "an object that is made": "Splitter().folds(n)",
+    "an object that is made, one of two": "Splitter(7).folds(n), Splitter(None).folds(n)",
+    "an object that is changed": "(made := Splitter(7), setattr(made, 'splits', None), made.folds(n))[2]",
+    "an object of a dataclass": "Sampler(n).draw()",
+    "a dataclass, unpacked": "Sampler(**{'count': n}).draw()",
+    "a copy that is changed": "dataclasses.replace(Sampler(n, 7), by=None).draw()",
     "by a name in a text": "held.draw_one(7), getattr(held, 'draw_one')()",
     "by a computed name": "held.draw_one(7), getattr(held, 'draw%s' % '_one')()",
     "by what gets attributes": "held.draw_one(7), operator.methodcaller('draw_one')(held)",

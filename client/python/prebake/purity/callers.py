@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake.errors import Refused
-from prebake.symbols import Call
+from prebake.symbols import Call, Symbol
 
 if TYPE_CHECKING:
     from prebake.purity.seeds import Seeds
@@ -37,6 +37,8 @@ class Callers:
         self.wanted: list[Wanted] = []
         #: By the code that is called, and by the name of what may be a method.
         self.sites: dict[types.CodeType | str, list[Site]] = {}
+        #: What code sets attributes to, by their name.
+        self.attributes: dict[str, list[tuple[Seeds, Symbol]]] = {}
         #: Names of methods that were taken for a logger's, and of the function that calls one.
         self.told: dict[str, str] = {}
         #: Functions that are used otherwise than being called.

@@ -12,6 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from prebake import bytecode, calls, namespaces, packages
+from prebake.calls import words
 from prebake.errors import Code
 from prebake.instances import held
 from prebake.lookup import verdict_of
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Types of values that are seeds, of what code names.
 _SEEDS = (int, str, bytes, tuple)
+#: By these names attributes are set without being named, or objects made without being called.
+_SETTING = words("replace _replace setattr delattr __setattr__ vars __dict__ evolve __setstate__ model_copy")
 #: Functions that give each other a seed, one behind the other.
 WANTED_MAX = 1000
 
@@ -49,6 +52,11 @@ class Seeds:
                 callers.sites.setdefault(value.__code__, []).append(Site(self, call, 0))
             elif issubclass(type(value), type) and type(init := value.__init__) is types.FunctionType:
                 callers.sites.setdefault(init.__code__, []).append(Site(self, call, 1))
+
+    def look_at_attributes(self) -> None:
+        """Notes which attributes are set to what."""
+        for name, value in self.scan.symbols.attributes:
+            self.scan.encoder.callers.attributes.setdefault(name, []).append((self, value))
 
     def are_given(self, call: Call) -> bool:
         """Whether a generator is made from a seed."""
@@ -222,12 +230,24 @@ def defaults(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
-    """Whether all objects that were met have a value for an attribute, and code makes none of them."""
+    """Whether all objects that were met have a value for an attribute, and those that code makes are given
+    one."""
+    set_to = encoder.callers.attributes.get(wanted.name, ())
+    is_set = (
+        bool(set_to)
+        and not encoder.computed
+        and _SETTING.isdisjoint(encoder.asked.names)
+        and all(seeds.is_known(value) for seeds, value in set_to)
+    )
     for each in encoder.numbered():
         # An odd object may say anything of its class.
         if issubclass(type(each), type):
             makes = id(each) in encoder.constructed
-            if makes and any(_names(value, wanted.name) for value in vars(each).values()):
+            if (
+                makes
+                and not (is_set and not namespaces.looks_through(each))
+                and any(_names(value, wanted.name) for value in vars(each).values())
+            ):
                 return False
         elif (value := held(each, wanted.name)) is None or hasattr(type(value), "__get__"):
             return False
