@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from prebake.reads import recorders
 from prebake.record import Record
 
 #: How often each had to call its function by the end of the last call that was recorded, and what those calls
@@ -22,13 +23,16 @@ _made_of: weakref.WeakKeyDictionary[Any, tuple[int, Record]] = weakref.WeakKeyDi
 def followed(functions: Sequence[Any], record: Record) -> Iterator[None]:
     """Adds to a record what such functions give back while it is made."""
     before = [each.cache_info() for each in functions]
+    active, begun = recorders()
     yield
+    alone = active <= 1 and recorders()[1] == begun
     for function, start in zip(functions, before, strict=True):
         end = function.cache_info()
         misses, known = _made_of.get(function, (0, Record()))
         # A cleared one begins anew.
         known = known if start.currsize else Record()
-        is_known = not start.currsize or start.misses == misses
+        # What another thread's call makes meanwhile is of reads in its own record.
+        is_known = alone and (not start.currsize or start.misses == misses)
         if end.hits != start.hits:
             if is_known:
                 record.merge(known)

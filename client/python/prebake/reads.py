@@ -88,6 +88,8 @@ class Recorder:
 
     def __enter__(self) -> Record:
         _install()
+        global _begun
+        _begun += 1
         self._record, self._thread = Record(), threading.get_ident()
         self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
@@ -171,6 +173,13 @@ def hidden(what: str) -> None:
         record.incomplete = record.incomplete or f"it takes elements of {what}, which is shared by itself"
 
 
+def recorders() -> tuple[int, int]:
+    """How many threads record now, and how many recorders were begun so far."""
+    return len(_records), _begun
+
+
+#: Recorders that were begun.
+_begun = 0
 #: What threads opened that do not record themselves, while somebody listens, and how many do.
 _heard: Record | None = None
 _listeners = 0

@@ -466,3 +466,34 @@ def test_a_table_is_stored_where_there_is_no_numpy(call: Call) -> None:
     value, calls, said = call("3", POLARS)
     assert calls == 1 and not said
     assert call("3", POLARS) == (value, 0, "")
+
+
+def test_what_two_threads_kept_is_not_followed() -> None:
+    import functools
+    import threading
+
+    from prebake import memos
+    from prebake.reads import Recorder
+
+    @functools.lru_cache
+    def kept(x: int) -> int:
+        return x
+
+    turns, other = threading.Barrier(2), threading.Event()
+
+    def elsewhere() -> None:
+        with Recorder() as record, memos.followed([kept], record):
+            turns.wait()
+            kept(2)
+            other.set()
+
+    thread = threading.Thread(target=elsewhere)
+    with Recorder() as record, memos.followed([kept], record):
+        thread.start()
+        turns.wait()
+        other.wait()
+        kept(1)
+    thread.join()
+    with Recorder() as again, memos.followed([kept], again):
+        kept(2)
+    assert again.incomplete and "gives back what it kept" in again.incomplete
