@@ -144,7 +144,7 @@ class Encoder:
 
     def member(self, step: str, value: Any, kind: str | None = None) -> None:
         """A value under a name that a refusal and a leaf can show."""
-        if type(value) is types.FunctionType and step not in (f".{value.__name__}", ".__func__"):
+        if type(value) is types.FunctionType and step != ".__func__" and not _is_method(value, step):
             self.callers.hands_on(value)
         start, known, outer = len(self.out), len(self.leaves), self.kind
         self.path.append(step)
@@ -335,6 +335,15 @@ class Encoder:
 
 #: What the system draws random numbers from.
 SYSTEM_RANDOM = frozenset({"/dev/random", "/dev/urandom"})
+
+
+def _is_method(function: types.FunctionType, step: str) -> bool:
+    """Whether a function that is met at a step is of a class there."""
+    return (
+        step == f".{function.__name__}"
+        and function.__qualname__.endswith(step)
+        and not (function.__qualname__.endswith(f"<locals>{step}"))
+    )
 
 
 class Pending(NamedTuple):

@@ -143,6 +143,12 @@ class Noise:
     def drawn(seed=None):
         return random.Random(seed).random()
 noise = Noise
+def sample(count, seed=5):
+    return random.Random(seed).sample(range(100), count)
+class Holder:
+    def __init__(self, draw):
+        self.draw = draw
+holder = Holder(draw)
 class Splitter:
     def __init__(self, seed=None):
         self.splits = seed
@@ -163,6 +169,7 @@ GIVEN = {
     "two calls": "draw(n, 7), draw(n, seed=8)",
     "by another": "again(n, 7)",
     "by another, its own": "again(n, seed)",
+    "a default": "sample(n)",
     "an object": "Noise(7).numbers.random()",
     "an object's method": "held.draw_one(7)",
     "an object that is made": "Splitter(7).folds(n)",
@@ -182,6 +189,8 @@ LEFT_OUT = {
     "a variable": "(lambda f: f(n))(draw), draw(n, 7)",
     "a local one": "(local := draw)(n), draw(n, 7)",
     "a default": "draw(n, 7), other(n)",
+    "an object's field": "draw(n, 7), Holder(draw).draw(n)",
+    "a field of an object that is there": "draw(n, 7), holder.draw(n)",
     "an object": "Noise().numbers.random()",
     "an object of another name": "Noise(7).numbers.random(), [noise][0]().numbers.random()",
     "an object's method": "held.draw_one()",

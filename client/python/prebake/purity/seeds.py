@@ -179,7 +179,7 @@ def _is_given(encoder: Encoder, wanted: Wanted) -> bool:
     if known is None or encoder.computed:
         return False
     if not owners:
-        return not by_name and bool(known or function is encoder.called) and _all_give(known, wanted)
+        return bool(known or function is encoder.called) and _all_give(known, wanted)
     if _is_inherited(owners, name):
         return False
     if name != "__init__" and name not in encoder.names:
