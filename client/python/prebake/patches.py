@@ -33,6 +33,8 @@ GIVEN = (
 )
 #: Classes of which it is kept what they held: a job's code names some hundred.
 LOOKED_MAX = 4096
+#: Members in which classes keep account of what runs: the thread that redraws progress bars.
+_ACCOUNTS = frozenset({("tqdm", "monitor")})
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 #: Types of what compiled classes hold, none of it the user's: a class has some hundred.
 _COMPILED = frozenset(
@@ -153,10 +155,12 @@ def _set(cls: type) -> list[str]:
         and module.identical(looked.held, held)
     ):
         return looked.found
+    package = cls.__module__.partition(".")[0]
     found = [
         name
         for name, value in sorted(space.items())
-        if type(value) in _SCALARS and not name.startswith("_") or is_own(value)
+        if (type(value) in _SCALARS and not name.startswith("_") or is_own(value))
+        and (package, name) not in _ACCOUNTS
     ]
     if len(_LOOKED) >= LOOKED_MAX:
         _LOOKED.clear()
