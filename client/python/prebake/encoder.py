@@ -108,6 +108,11 @@ class Encoder:
         self._written: dict[int, tuple[bytes, Any]] = {}
         #: Numbered objects by id; each is kept alive so that its id stays its own.
         self._numbers: dict[int, tuple[int, Any]] = {}
+        #: Whether it met objects that it no longer knows: those in a set.
+        self.has_forgotten = False
+        #: Objects that it met more than once, by id, and sets that it is in.
+        self.met_again: set[int] = set()
+        self._sets = 0
         #: Containers being written, by id.
         self.open: dict[Any, int] = {}
         #: Installed classes whose attributes were looked through, by id.
@@ -144,7 +149,7 @@ class Encoder:
 
     def member(self, step: str, value: Any, kind: str | None = None) -> None:
         """A value under a name that a refusal and a leaf can show."""
-        if type(value) is types.FunctionType and step != ".__func__" and not _is_method(value, step):
+        if not self._is_of_class(step, value):
             self.callers.hands_on(value)
         start, known, outer = len(self.out), len(self.leaves), self.kind
         self.path.append(step)
@@ -155,12 +160,23 @@ class Encoder:
         self.kind = outer
         self.path.pop()
 
-    def setting(self, value: Any, holders: frozenset[str] | None) -> None:
-        """A configuration, whose fields are written later."""
+    def setting(self, value: Any, holders: frozenset[str] | None, owner: Any = None) -> None:
+        """A configuration, whose fields are written later; `owner` is the object that holds it."""
         self.watch.is_loose = True
+        if self._sets:
+            # In a set nothing has a place.
+            self.value(value)
+            return
         # Of its class nothing counts while code only asks for what it holds.
         self.text("namespace", str(len(self.namespaces)))
-        self.namespaces.append(Held(value, [*self.path], self.kind, holders))
+        self.namespaces.append(Held(value, [*self.path], self.kind, holders, owner, set()))
+
+    def _is_of_class(self, step: str, value: Any) -> bool:
+        """Whether a function or class is met where code does not get it from: as a method, or as what an
+        object is of."""
+        if type(value) is types.FunctionType:
+            return _is_method(value, self.path[-1] if step == ".__func__" else step)
+        return not issubclass(type(value), type) or step == ".__class__" or self.path[-1] == ".__bases__"
 
     def leaf(self, start: int, value: Any = object, kind: str = "", location: str = "") -> None:
         """Names what was written from a place on, up to the bound."""
@@ -221,6 +237,7 @@ class Encoder:
             return
         seen = self._numbers.get(id(value))
         if seen is not None:
+            self.met_again.add(id(value))
             self._context += 1
             self.emit("seen", str(seen[0]).encode())
             return
@@ -278,6 +295,7 @@ class Encoder:
         """Members in the order of their digests. Each sees only the numbers known before the set."""
         outer, digests = self.out, []
         self._quiet += 1
+        self._sets += 1
         for member in members:
             mark = len(self._numbers)
             self.out = bytearray()
@@ -285,6 +303,7 @@ class Encoder:
             digests.append(digest(CODE_CONTEXT, bytes(self.out)))
             self._forget(mark)
         self._quiet -= 1
+        self._sets -= 1
         self.out = outer
         self.emit(tag, b"".join(sorted(digests)))
 
@@ -292,6 +311,7 @@ class Encoder:
         """Drops the numbers given since there were so many."""
         while len(self._numbers) > mark:
             self._numbers.popitem()
+            self.has_forgotten = True
 
     def attempt(self, write: Callable[[], None]) -> Refused | None:
         """Writes something, or nothing of it and returns why it is refused."""

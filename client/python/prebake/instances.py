@@ -70,6 +70,8 @@ def encode(encoder: Encoder, value: Any) -> None:
 
 def _encode(encoder: Encoder, value: Any) -> None:
     cls = type(value)
+    # `operator.attrgetter` and its like have names that no code does.
+    encoder.computed |= cls.__module__ in ("operator", "_operator")
     if f"{cls.__module__}.{cls.__qualname__}" in RANDOM_CLASSES or is_random(value):
         raise encoder.refuse(
             Code.RANDOM, f"holds a source of randomness ({cls.__qualname__}); mark it with prebake.random()"
@@ -142,8 +144,9 @@ def _described(encoder: Encoder, value: Any, content: Any, installed: bool) -> N
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
         if not installed and namespaces.is_one(field) and not namespaces.looks_through(cls):
+            holders = namespaces.holders(encoder, cls, name)
             encoder.path.append(f".{name}")
-            encoder.setting(field, namespaces.holders(encoder, cls))
+            encoder.setting(field, holders, value)
             encoder.path.pop()
             continue
         if name in encoder.ordered and type(field) in (set, frozenset):
@@ -179,9 +182,9 @@ def _fields(value: Any) -> dict[str, Any]:
 def held(value: Any, name: str) -> Any:
     """What an object or its classes hold under a name, unasked; `...` if they hold nothing."""
     fields = getattr(value, "__dict__", {})
-    if type(fields) is dict and name in fields:
-        return fields[name]
     found = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), ...)
+    if type(fields) is dict and name in fields and not hasattr(type(found), "__set__"):
+        return fields[name]
     try:
         return found.__get__(value) if isinstance(found, types.MemberDescriptorType) else found
     except AttributeError:

@@ -123,6 +123,8 @@ def _attribute(encoder: Encoder, cls: type, name: str, value: Any) -> None:
     names, asked = set(encoder.names), encoder.asked
     if name in _MAKING:
         encoder.asked = encoder.making.setdefault(id(cls), Asked())
+        encoder.asked.is_made_alike = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+        encoder.asked.is_made_by_class = any(type(each) is classmethod for each in vars(cls).values())
     refused = encoder.attempt(lambda: encoder.member(f".{name}", value))
     encoder.asked = asked
     if refused is not None:
@@ -145,10 +147,12 @@ def settle(encoder: Encoder) -> None:
     """Writes what code asks of functions, and raises the refusal of the first method that something calls, as
     far as names tell.
     """
-    namespaces.write(encoder)
     patches.added(encoder)
+    namespaces.write(encoder)
     introspection.write(encoder)
     _orders(encoder)
+    # The last two may have met more of them.
+    namespaces.write(encoder)
     seeds.settle(encoder)
     clocks.settle(encoder)
     for each in encoder.pending:

@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import bytecode, packages
 from prebake.calls import words
+from prebake.identity.frame_names import READERS
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
-#: By these names an object is looked through without being handed on, or asked by texts.
-_WHOLE = words("__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ attrgetter methodcaller")
+#: By these names objects and functions are looked through without being handed on, or asked by texts.
+_WHOLE = READERS | words(
+    "__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ attrgetter methodcaller __closure__ "
+    "getclosurevars getmembers cloudpickle dill joblib"
+)
+#: By these names objects of a class are made without its name.
+_MAKES = words("type __class__ __new__ __init__")
+#: The same of classes whose objects say how they are made.
+_MAKES_ALIKE = words("replace __replace__ evolve")
 #: What a dataclass is given by its decorator.
 _GIVEN = words("__init__ __repr__ __eq__ __lt__ __le__ __gt__ __ge__ __hash__ __replace__")
 #: Entries of a class that say nothing of its values.
@@ -36,20 +44,22 @@ _IDLE_BASES = words(
 )
 #: Of which all was written.
 _ALL = ""
-_STEP = re.compile(r"(?: -> |\.)([^\W\d]\w*)")
 _WORD = re.compile(r"[^\W\d]\w*")
 #: Characters of texts in code, in which fields may be named.
 TEXT_MAX = 1 << 16
 
 
 class Held(NamedTuple):
-    """A configuration, and where it was met: `holders` are the names on the way to it, None where it is in
-    something that has none."""
+    """A configuration, and where it was met: `holders` are the names by which code has it, None if it may
+    have it by others; `owner` is the object that holds it, if one does. `done` are the fields that were
+    written."""
 
     value: Any
     path: list[str]
     kind: str
     holders: frozenset[str] | None
+    owner: Any
+    done: set[str]
 
 
 class Asked:
@@ -60,6 +70,9 @@ class Asked:
         self.handed_on: set[str] = set()
         #: Attributes that are used otherwise than being called; words in texts may be such.
         self.taken: set[str] = set()
+        #: Whether a method of the class is given the class itself, and may make objects of it; and whether
+        #: its objects say how they are made.
+        self.is_made_by_class = self.is_made_alike = False
 
     def add(self, code: types.CodeType) -> None:
         used = bytecode.references(code)
@@ -104,7 +117,20 @@ def _acts(value: Any) -> bool:
 
 
 def fields(value: Any) -> dict[str, Any]:
-    return _own(value) if isinstance(value, type) else vars(value)
+    """What code can ask of a configuration by a name of the user's."""
+    if isinstance(value, type):
+        return _own(value)
+    found = dict[str, Any]()
+    if dataclasses.is_dataclass(value):
+        for cls in reversed(type(value).__mro__[:-1]):
+            found |= _own(cls)
+    return found | vars(value)
+
+
+def _others(value: Any, entries: dict[str, Any]) -> set[str]:
+    """What else it can be asked for, by names of Python's or of its class."""
+    names = {*dir(type(value)), *(dir(value) if isinstance(value, type) else ())}
+    return names - entries.keys() - {"__init__"}
 
 
 @functools.lru_cache(maxsize=bytecode.CODES_MAX)
@@ -122,22 +148,32 @@ def _texts(code: types.CodeType) -> frozenset[str]:
     return frozenset(found)
 
 
-def holders(encoder: Encoder, cls: type) -> frozenset[str] | None:
-    """The names on the way to an attribute of an object that is being written, and those that its own methods
-    have for it: none of them must be handed on."""
-    own = {_first(value) for base in cls.__mro__ for value in vars(base).values()}
-    found = [_STEP.fullmatch(step) for step in encoder.path[1:] if not step.startswith(".__self__")]
-    return frozenset(each[1] for each in found if each) | own if found and all(found) else None
+def holders(encoder: Encoder, cls: type, name: str) -> frozenset[str] | None:
+    """By which names code has what an object that is described itself holds; of others it may be had by way
+    of what holds them."""
+    if len(encoder.path) != 1:
+        return None
+    found = {name}
+    for entry in (entry for base in cls.__mro__[:-1] for entry in vars(base).values()):
+        kind = type(entry)
+        if hasattr(kind, "__get__") and packages.owner(kind.__module__) is None:
+            # A descriptor of the user's is given the object.
+            return None
+        accessors = (getattr(entry, each, None) for each in ("fget", "fset", "fdel", "func", "__func__"))
+        for function in filter(_is_function, (entry, *accessors)):
+            code = function.__code__
+            if not code.co_argcount and code.co_flags & _VARIADIC:
+                return None
+            found.update(code.co_varnames[: bool(code.co_argcount)])
+    return frozenset(found)
 
 
-def _first(entry: Any) -> str:
-    """What a method calls its object; empty if an entry of a class is none."""
-    function = getattr(entry, "fget", None) or getattr(entry, "func", entry)
-    return function.__code__.co_varnames[0] if _has_object(function) else ""
+def _is_function(value: Any) -> bool:
+    return type(value) is types.FunctionType
 
 
-def _has_object(function: Any) -> bool:
-    return isinstance(function, types.FunctionType) and function.__code__.co_argcount > 0
+#: Flag of code that takes any arguments.
+_VARIADIC = 0x04
 
 
 def looks_through(cls: type) -> bool:
@@ -147,13 +183,12 @@ def looks_through(cls: type) -> bool:
 
 
 def write(encoder: Encoder) -> None:
-    """Writes the fields that the code written by now can ask for. What is in them may bring more code."""
-    done = [set[str]() for _ in encoder.namespaces]
+    """Writes the fields that the code written by now can ask for, and that were not yet. What is in them may
+    bring more code."""
     while True:
         size, asked = len(encoder.out), _asked(encoder)
-        done += [set() for _ in encoder.namespaces[len(done) :]]
         for place, held in enumerate(list(encoder.namespaces)):
-            _write(encoder, asked, place, held, done[place])
+            _write(encoder, asked, place, held)
         if size == len(encoder.out):
             return
 
@@ -163,21 +198,30 @@ def _asked(encoder: Encoder) -> Asked:
     asked = Asked()
     asked.merge(encoder.asked)
     for cls, making in encoder.making.items():
-        if cls in encoder.constructed or "__class__" in asked.handed_on:
+        names = _MAKES | (_MAKES_ALIKE if making.is_made_alike else frozenset())
+        if cls in encoder.constructed or names & encoder.asked.names or making.is_made_by_class:
             asked.merge(making)
     return asked
 
 
-def _write(encoder: Encoder, asked: Asked, place: int, held: Held, done: set[str]) -> None:
+def _write(encoder: Encoder, asked: Asked, place: int, held: Held) -> None:
     encoder.path, encoder.kind = [*held.path], held.kind
-    if held.holders is None or encoder.computed or held.holders & asked.handed_on or _WHOLE & asked.names:
-        if _ALL not in done:
-            done.add(_ALL)
-            encoder.text("settings", str(place))
-            encoder.value(held.value)
+    if _ALL in held.done:
         return
     entries = fields(held.value)
-    for name in sorted((entries.keys() & asked.names) - done):
-        done.add(name)
+    if (
+        held.holders is None
+        or encoder.computed
+        or held.holders & asked.handed_on
+        or (_WHOLE | _others(held.value, entries)) & asked.names
+        or held.owner is not None
+        and id(held.owner) in encoder.met_again
+    ):
+        held.done.add(_ALL)
+        encoder.text("settings", str(place))
+        encoder.value(held.value)
+        return
+    for name in sorted((entries.keys() & asked.names) - held.done):
+        held.done.add(name)
         encoder.text("setting", str(place), name)
         encoder.member(f".{name}", entries[name])

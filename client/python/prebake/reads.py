@@ -40,6 +40,8 @@ _METADATA = os.path.join(os.path.dirname(importlib.__file__), "metadata", "")
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
 #: A file that never has a name; the flag holds the one of folders.
 _NAMELESS = os.O_TMPFILE
+#: Modules that ask entries of a folder for no more than their names, and which are folders.
+_LISTERS = frozenset({"os", "pathlib", "pathlib._local", "pathlib._abc", "glob", "shutil"})
 #: What the machine says of itself.
 _MACHINE = ("/proc/", "/sys/")
 #: Programs by which packages learn how many processors there are.
@@ -388,6 +390,9 @@ def _wrote(event: str, args: tuple[Any, ...]) -> None:
     record = _records.get(threading.get_ident()) or _task_record.get()
     if record is None or record.closed:
         return
+    if event in ("os.link", "os.symlink") and record.temporary:
+        # What it leads to may lie elsewhere.
+        record.incomplete = record.incomplete or f"{os.fsdecode(args[1])} is a link to another file"
     for path in args[:2] if event in _TO_ANOTHER else args[:1]:
         if isinstance(path, (str, bytes, os.PathLike)):
             record.wrote(_absolute(os.fspath(path)))
@@ -405,7 +410,8 @@ def _temporary(event: str, args: tuple[Any, ...]) -> None:
 
 def _list(event: str, args: tuple[Any, ...]) -> None:
     # The frames are: this one, the hook, whoever lists.
-    if sys._getframe(2).f_code.co_filename.startswith((*_IMPORTERS, _METADATA, _HERE)):
+    caller = sys._getframe(2)
+    if caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA, _HERE)):
         return
     path = os.curdir if args[0] is None else args[0]
     if isinstance(path, int):
@@ -414,6 +420,9 @@ def _list(event: str, args: tuple[Any, ...]) -> None:
     record = _mine(f"{full} is listed")
     if record is not None:
         record.folder(full)
+        if event == "os.scandir" and caller.f_globals.get("__name__") not in _LISTERS:
+            # Its entries tell what each is, and how large, and of that nothing is heard.
+            record.scanned[full] = None
 
 
 def _look(event: str, args: tuple[Any, ...]) -> None:

@@ -54,6 +54,8 @@ class Record:
         self.kept: dict[str, tuple[int, int, int, int, int]] = {}
         #: Folders that were listed, and what they held.
         self.listed: dict[str, str | None] = {}
+        #: Of these, those whose entries may have told more than their names.
+        self.scanned: dict[str, None] = {}
         #: What was looked at: how much was asked for, and what it showed.
         self.looks: dict[str, tuple[str, str]] = {}
         #: Of these, what installed packages looked at themselves.
@@ -79,7 +81,7 @@ class Record:
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "written", "ran_on"):
+        for name in ("reads", "listed", "scanned", "written", "ran_on"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}

@@ -291,7 +291,13 @@ class Scan:
             raise self.refuse(Code.RANDOM, f"{name}()", seeds.MARK)
         if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self.seeds.is_known, given)):
             raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", seeds.MARK)
-        if name == "seed" and call.args == () and not call.keywords:
+        nothing = [*(call.args or ()), *call.keywords.values()] in ([], [Const(None)])
+        if (
+            name in ("seed", "__init__")
+            and call.args is not None
+            and nothing
+            and (name == "seed" or call.args)
+        ):
             raise self.refuse(Code.RANDOM, "seed()", seeds.MARK)
         if name == "manual_seed" and not seeds.sets(call):
             raise self.refuse(Code.RANDOM, "manual_seed() without a seed", seeds.MARK)

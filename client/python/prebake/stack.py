@@ -12,7 +12,7 @@ import functools
 import types
 from collections import Counter
 
-from prebake.bytecode import CODES_MAX, instructions_of
+from prebake.bytecode import CODES_MAX, instructions_of, references
 from prebake.symbols import (
     SET_OPERATORS,
     UNKNOWN,
@@ -32,6 +32,8 @@ from prebake.symbols import (
 #: Symbols of one code object; what is beyond counts as unknown.
 INSTRUCTIONS_MAX = 100_000
 _NULL = Symbol()
+#: Symbols on top of the stack that an unknown instruction may look at.
+_TAKEN_MAX = 3
 _ENDS = frozenset(
     {
         "RETURN_VALUE",
@@ -49,9 +51,14 @@ _FOLLOWED = SET_OPERATORS | {"/", "+", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_S
 _MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
 
 
-@functools.lru_cache(maxsize=CODES_MAX)
 def of(code: types.CodeType) -> Symbols:
     """The symbols of a code object, with those of the code objects nested in it."""
+    # Two functions that are equal as code may be of two classes.
+    return _of(code, code.co_qualname)
+
+
+@functools.lru_cache(maxsize=CODES_MAX)
+def _of(code: types.CodeType, name: str) -> Symbols:
     found = Symbols()
     _Pass(code, found, {}, whole=True).run()
     return found
@@ -84,6 +91,11 @@ class _Pass:
         self.instructions = instructions[:INSTRUCTIONS_MAX]
         self.stores = Counter(name for each in instructions for name in _stored(each))
         self.stores.update(self.parameters)
+        # What a function in it binds is bound more than once.
+        inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+        self.stores.update(name for each in inner for name in references(each).writes_cells)
+        #: Variables that were loaded before anything was stored in them, as in a loop.
+        self.early: set[str] = set()
 
     def run(self) -> None:
         live = True
@@ -170,8 +182,9 @@ class _Pass:
             if constant and name in ("BUILD_TUPLE", "BUILD_LIST"):
                 self.stack.append(Const(tuple(member.value for member in reversed(members))))  # type: ignore[attr-defined]
                 return
+            follows = made == 1 and _only_works_out(name, each, members)
             for member in members:
-                (self._pass_on if made == 1 else self._use)(member)
+                (self._pass_on if follows else self._use)(member)
             operator = each.argrepr.removesuffix("=") if name == "BINARY_OP" else ""
             display = operator or name
             # Text that is formatted as itself, not in a form that is asked for.
@@ -183,6 +196,11 @@ class _Pass:
             for _ in range(-effect):
                 self._use(self._pop())
         else:
+            if effect > 0 or name.startswith("MATCH_"):
+                # It may take apart what lies on top.
+                for symbol in self.stack[-_TAKEN_MAX:]:
+                    for source in sources(symbol):
+                        source.escapes = True
             self.stack += [UNKNOWN] * effect
 
     def build_set(self, each: dis.Instruction) -> None:
@@ -272,8 +290,8 @@ class _Pass:
 
     def _store(self, name: str, is_fast: bool) -> None:
         value = self._pop()
-        if not is_fast:
-            # Other code sees it, and may bind it to something else.
+        if not is_fast or name in self.early:
+            # Other code sees it, or the same in the next turn of a loop.
             for source in sources(value):
                 source.escapes = True
         if self.stores[name] == 1 and value is not _NULL:
@@ -285,7 +303,10 @@ class _Pass:
                 self.current[name] = value
 
     def _variable(self, name: str) -> Symbol:
-        return self.bound.get(name) or self.current.get(name) or self._parameter(name)
+        known = self.bound.get(name) or self.current.get(name)
+        if known is None:
+            self.early.add(name)
+        return known or self._parameter(name)
 
     def _parameter(self, name: str) -> Parameter:
         return Parameter(name, self.code.co_qualname)
@@ -410,14 +431,15 @@ class _Pass:
         self.stack.append(UNKNOWN)
 
     def store_subscr(self, each: dis.Instruction) -> None:
-        _key, container, value = self._pop(), self._pop(), self._pop()
+        key, container, value = self._pop(), self._pop(), self._pop()
         self.found.written.append(container)
+        self._use(key)
         self._use(value)
         if not isinstance(container, Name):
             self._use(container)
 
     def delete_subscr(self, each: dis.Instruction) -> None:
-        self._pop()
+        self._use(self._pop())
         self.found.written.append(self._pop())
 
     def store_attr(self, each: dis.Instruction) -> None:
@@ -477,6 +499,16 @@ class _Pass:
         place = each.arg or 1
         if place <= len(self.stack):
             self.stack[-1], self.stack[-place] = self.stack[-place], self.stack[-1]
+
+
+def _only_works_out(name: str, each: dis.Instruction, members: list[Symbol]) -> bool:
+    """Whether an instruction hands its operands to no code of the user's: an operator of an object may."""
+    if name.startswith("FORMAT_"):
+        # In a form that is worked out, it is told to what is formatted.
+        return len(members) == 1 or isinstance(members[0], Const)
+    if not name.startswith("BINARY_OP"):
+        return name.startswith("BUILD_")
+    return all(isinstance(member, Const) or sources(member) for member in members)
 
 
 def _stored(each: dis.Instruction) -> tuple[str, ...]:

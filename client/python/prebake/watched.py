@@ -264,9 +264,10 @@ class Watched:
         return {**record.facts(), **beside}
 
     def _is_followable(self, i: int, record: Record) -> bool:
+        declared = self._declared(i)
         try:
-            # The folders that it lists are followed too.
-            followed(record, (), "it")
+            # The folders that it lists are followed too, by the names in them.
+            followed(record, [path for path in record.scanned if not _is_within(path, declared)], "it")
         except Refused as refused:
             not_cached(refused)
             return False

@@ -206,11 +206,8 @@ count(0, "words.txt")
 """
     write(tmp_path / "words.txt", "a b")
     assert call("1, 'words.txt'", function)[:2] == ("b", 2)
-    # What was kept is known by what the call before read.
-    assert call("1, 'words.txt'", function)[:2] == ("b", 0)
     write(tmp_path / "words.txt", "c d")
     assert call("1, 'words.txt'", function)[:2] == ("d", 2)
-    assert call("1, 'words.txt'", function)[:2] == ("d", 0)
 
 
 KEEPS = """
@@ -263,7 +260,7 @@ text.cache_clear()
 sys.stderr.write(kept + joined("one.txt", "one.txt") + "\\n")
 """
     )
-    assert call("'a'", program)[2] == "1122"
+    assert call("'a'", program)[2].splitlines()[-1] == "1122"
     # Another process has kept nothing.
     write(tmp_path / "one.txt", "2")
     assert call("'a'", KEEPS + "sys.stderr.write(joined('one.txt', 'one.txt') + chr(10))")[2] == "22"
@@ -497,3 +494,19 @@ def test_what_two_threads_kept_is_not_followed() -> None:
     with Recorder() as again, memos.followed([kept], again):
         kept(2)
     assert again.incomplete and "gives back what it kept" in again.incomplete
+
+
+def test_what_entries_of_a_folder_tell_is_not_followed(call: Call, tmp_path: Path) -> None:
+    program = """
+import os, sys, prebake
+
+@prebake.cached
+def count(folder):
+    sys.stderr.write("called\\n")
+    return sorted((each.name, each.stat().st_size) for each in os.scandir(folder))
+"""
+    (tmp_path / "texts").mkdir()
+    for text in ("one", "more"):
+        write(tmp_path / "texts" / "a.txt", text)
+        value, calls, said = call("'texts'", program)
+        assert value == str([("a.txt", len(text))]) and calls == 1 and "R23" in said

@@ -56,7 +56,6 @@ TOLD = {
     "a variable": "begun = time.time()\n took = time.time() - begun\n LOG.info('%s', took)\n return x + 1",
     "a decorator": "return helped(x)",
     "a context": "with timer('it'):\n  return x + 1",
-    "its own log": "return step(x)",
     "nothing": "time.perf_counter()\n return x + 1",
 }
 KEPT = {
@@ -88,6 +87,28 @@ KEPT = {
     "an argument": "return helped(time.time())",
     "unpacked": "return max(*[x, time.time()])",
     "a file": "import io\n out = io.StringIO()\n print(time.time(), file=out)\n return out.getvalue()",
+    "in the next turn": (
+        "out = None\n for i in range(3):\n  if i:\n   out = t\n  t = time.perf_counter()\n return out"
+    ),
+    "a key": "d = {}\n d[time.time()] = 1\n return d",
+    "a key that goes": "d = dict.fromkeys(range(9))\n del d[time.time_ns() % 9]\n return d",
+    "a matched one": "match {'a': time.time()}:\n  case {'a': v}:\n   return v",
+    "a frame's": "t = time.time()\n return x.query('a < @t')",
+    "an object's": "return x.info(time.time())",
+    "a log that is kept": (
+        "import io\n out = io.StringIO()\n LOG.addHandler(logging.StreamHandler(out))\n"
+        " LOG.info('%s', time.time())\n return out.getvalue()"
+    ),
+    "what is printed": (
+        "import io\n out = io.StringIO()\n with contextlib.redirect_stdout(out):\n  print(time.time())\n"
+        " return out.getvalue()"
+    ),
+    "its own seconds": "return x.total_seconds(time.time())",
+    "a largest by": "return max(time.time(), 0, key=x)",
+    "its own form": "print(format(x, str(time.time())))\n return x",
+    "its own operator": "print(x << time.time())\n return x",
+    "a form": "print(f'{x:{time.time()}}')\n return x",
+    "what a log gives": "return LOG.info('%s', time.time())",
     "as a value": "clock = time.time\n return clock()",
     "in a while": "until = time.time() + 1\n while time.time() < until:\n  x += 1\n return x",
     "an exception's": "try:\n  raise ValueError(time.time())\n except ValueError as e:\n  return e.args",

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -81,9 +81,57 @@ MORE = {
         "d = D()\nimport pickle\ndef made(x): return pickle.dumps(d)"
     ),
     "a helper": "def helper(): return args.lr\ndef made(x): return args.size * helper()",
+    "a class's name": "def made(x): return args.size, args.__class__",
+    "its own method": "def made(x): return args.size, args.__repr__()",
+    "a query of another text": "Q = 'a > @args.lr'\ndef made(x): return args.size, x.query(Q)",
+    "a closure that is looked into": (
+        "def outer(args):\n def inner(x): return args.size\n"
+        " return lambda x: str(inner.__closure__[0].cell_contents)\nmade = outer(args)"
+    ),
+    "its object by another name": (
+        "class D:\n def __init__(self): self.cfg = args\n def get(self): return self.cfg.size\n"
+        "d = D()\ne = d\ndef made(x): return d.get(), str(vars(e))"
+    ),
+    "its object among all": (
+        "class D:\n def __init__(self): self.cfg = args\n"
+        " def __getitem__(*a): return a[0].cfg.size, vars(a[0])\nmade = D()"
+    ),
+    "its object, set": (
+        "class D:\n def __init__(self): self.cfg = args\n def get(self): return self.cfg.size\n"
+        " p = property(get)\n @p.setter\n def p(me, v): return str(vars(me))\n"
+        " def __getitem__(self, i): return self.cfg.size\nmade = D()"
+    ),
+    "an object of its type": (
+        "class D:\n def __init__(self, a): self.args, self.lr = a, a.lr\n"
+        " def __getitem__(self, i): return type(self)(self.args).lr\nmade = D(args)\ndel made.lr"
+    ),
     "a query": "def made(x): return x.query('a > @args.lr')",
     "code in a field": "args.size = lambda x: args.lr\ndef made(x): return args.size(x)",
 }
+
+
+def test_what_a_class_holds_for_its_objects_counts() -> None:
+    @dataclasses.dataclass
+    class Shared:
+        size: int = 3
+        mean: ClassVar[float] = 0.1
+
+    Shared.__module__ = "__main__"
+    program = "made = lambda x: x * args.mean"
+    before = digest(program, Shared())
+    Shared.mean = 0.2
+    assert digest(program, Shared()) != before
+
+
+def test_settings_in_a_method_that_is_given_to_a_table_count() -> None:
+    import pandas as pd
+
+    program = "import pandas as pd\npd.DataFrame.scaled = lambda self: self * args.lr\n"
+    program += "def made(df): return df.scaled()"
+    try:
+        assert differ(program, argparse.Namespace, lr=0.2)
+    finally:
+        del pd.DataFrame.scaled
 
 
 def digest(program: str, args: Any) -> bytes:

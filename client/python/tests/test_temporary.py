@@ -90,3 +90,12 @@ def test_a_folder_that_was_there_before_is_none_of_its_own(tmp_path: Path) -> No
     record.gave("a")
     assert [*record.reads] == [str(tmp_path / "words.txt")]
     assert [*record.listed] == [str(tmp_path)] and record.named is None
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_in_a_temporary_folder_is_no_file_of_its_own(tmp_path: Path, link: Any) -> None:
+    (tmp_path / "words.txt").write_text("a")
+    with Recorder() as record, tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+        link(tmp_path / "words.txt", f"{folder}/x")
+        Path(folder, "x").read_text()
+    assert record.incomplete and "is a link" in record.incomplete

@@ -39,8 +39,8 @@ class Callers:
         self.sites: dict[types.CodeType | str, list[Site]] = {}
         #: What code sets attributes to, by their name.
         self.attributes: dict[str, list[tuple[Seeds, Symbol]]] = {}
-        #: Names of methods that were taken for a logger's, and of the function that calls one.
-        self.told: dict[str, str] = {}
+        #: Whether any code tells a person of a clock.
+        self.tells = False
         #: Functions that are used otherwise than being called.
         self._handed_on: set[types.CodeType] = set()
 

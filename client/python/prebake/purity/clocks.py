@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import types
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prebake import namespaces, packages
+from prebake import bytecode
 from prebake.calls import words
 from prebake.errors import Code
-from prebake.symbols import Attribute, Call, Const, Name
+from prebake.identity.frame_names import READERS
+from prebake.symbols import Attribute, Call, Const, Name, sources
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
@@ -28,19 +28,19 @@ READINGS = words(
 )
 #: Methods of loggers.
 _LOGS = words("debug info warning error exception critical")
-#: What works out a number or a text, of which the same holds.
-_WORKED_OUT = words(
-    "builtins.round builtins.str builtins.int builtins.float builtins.format builtins.abs builtins.max "
-    "builtins.min"
+#: What works out a number or a text from one.
+_WORKED_OUT = words("builtins.round builtins.str builtins.int builtins.float builtins.abs")
+#: By these names what is told comes back.
+_SINKS = words(
+    "redirect_stdout redirect_stderr addHandler stdout stderr setLogRecordFactory addFilter LogRecord"
 )
-_WORKS_OUT = words("format total_seconds")
 #: Calls behind each other that are followed.
 STEPS_MAX = 8
 
 
 def is_only_told(scan: Scan, call: Call, steps: int = STEPS_MAX) -> bool:
     """Whether what a call returns goes to a log and nowhere else."""
-    if call.escapes or not steps:
+    if call.escapes or not steps or READERS & bytecode.references(scan.function.__code__).names:
         return False
     return all(
         _tells(scan, each) or _works_out(scan, each) and is_only_told(scan, each, steps - 1)
@@ -49,55 +49,39 @@ def is_only_told(scan: Scan, call: Call, steps: int = STEPS_MAX) -> bool:
 
 
 def _tells(scan: Scan, call: Call) -> bool:
-    callee = call.callee
+    """Whether a call tells a person, and its result is thrown away."""
+    if call.kept or call.escapes or call.told_to or call.consumers:
+        return False
+    callee, is_told = call.callee, False
     if isinstance(callee, Name):
-        if scan.canonical(callee) == "builtins.print" and "file" not in call.keywords:
-            return True
         value, rest = scan.walk(callee)
-        if type(value) is types.FunctionType:
-            return value.__module__ == "logging" and value.__name__ in _LOGS
-        if issubclass(type(value), logging.Logger):
-            return len(rest) == 1 and rest[0] in _LOGS
-        name = rest[-1] if rest else ""
-    else:
-        name = callee.name if isinstance(callee, Attribute) else ""
-    if name in _LOGS:
-        scan.encoder.callers.told.setdefault(name, scan.name)
-    return name in _LOGS
+        if scan.canonical(callee) == "builtins.print":
+            is_told = "file" not in call.keywords
+        elif type(value) is types.FunctionType:
+            is_told = value.__module__ == "logging" and value.__name__ in _LOGS
+        else:
+            is_told = type(value) is logging.Logger and len(rest) == 1 and rest[0] in _LOGS
+    elif isinstance(callee, Attribute) and isinstance(callee.of, Call) and callee.name in _LOGS:
+        maker = callee.of.callee
+        is_told = isinstance(maker, Name) and scan.canonical(maker) == "logging.getLogger"
+    scan.encoder.callers.tells |= is_told and not scan.encoder.trusted
+    return is_told
 
 
 def _works_out(scan: Scan, call: Call) -> bool:
-    callee = call.callee
+    callee, args = call.callee, call.args or ()
+    if call.args is None or call.keywords:
+        return False
     if isinstance(callee, Attribute):
-        is_text = isinstance(callee.of, Const) and type(callee.of.value) is str
-        return callee.name in _WORKS_OUT and (is_text or callee.name != "format")
-    return isinstance(callee, Name) and scan.canonical(callee) in _WORKED_OUT
+        if callee.name == "format":
+            return isinstance(callee.of, Const) and type(callee.of.value) is str
+        return callee.name == "total_seconds" and bool(sources(callee.of)) and not args
+    others = [each for each in args[1:] if not isinstance(each, Const)]
+    named = isinstance(callee, Name) and scan.canonical(callee) in _WORKED_OUT
+    return named and bool(args) and bool(sources(args[0])) and not others
 
 
 def settle(encoder: Encoder) -> None:
-    """Refuses what was taken for a logger's method where the user has one of that name."""
-    told = encoder.callers.told
-    if not told:
-        return
-    for name in told.keys() & set(_own_names(encoder)):
-        raise encoder.refuse(Code.CLOCK, f"uses a clock in {told[name]}, and hands it to {name}()")
-
-
-def _own_names(encoder: Encoder) -> Iterator[str]:
-    """Names of what classes, objects and functions of the user's hold."""
-    for held in encoder.namespaces:
-        yield from namespaces.fields(held.value)
-    for each in encoder.numbered():
-        if type(each) is types.FunctionType:
-            yield from _nested(each.__code__)
-        elif issubclass(type(each), type):
-            yield from vars(each) if packages.owner(each.__module__) is None else ()
-        elif packages.owner(type(each).__module__) is None:
-            yield from getattr(each, "__dict__", ())
-
-
-def _nested(code: types.CodeType) -> Iterator[str]:
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield each.co_name
-            yield from _nested(each)
+    """Refuses clocks where code may take back what is told."""
+    if encoder.callers.tells and (back := _SINKS & encoder.asked.names):
+        raise encoder.refuse(Code.CLOCK, f"tells of a clock, and uses {min(back)}, which may take it back")

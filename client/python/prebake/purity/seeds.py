@@ -8,6 +8,7 @@ looked at once all code is (`settle`).
 
 from __future__ import annotations
 
+import enum
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Types of values that are seeds, of what code names.
 _SEEDS = (int, str, bytes, tuple)
+#: By these names objects of a class are made without its name.
+_MADE = words("type __class__ __new__")
 #: By these names attributes are set without being named, or objects made without being called.
 _SETTING = words("replace _replace setattr delattr __setattr__ vars __dict__ evolve __setstate__ model_copy")
 #: Functions that give each other a seed, one behind the other.
@@ -44,7 +47,10 @@ class Seeds:
             callers.sites.setdefault(callee.name, []).append(Site(self, call, 1))
         elif isinstance(callee, Name):
             value, rest = self.scan.walk(callee)
-            if rest:
+            if rest and type(value) is types.FunctionType:
+                # By way of an attribute of the function's own.
+                callers.hands_on(value)
+            elif rest:
                 # Of a class, its function is given its object too.
                 skipped = None if issubclass(type(value), type) else 1
                 callers.sites.setdefault(rest[-1], []).append(Site(self, call, skipped))
@@ -114,6 +120,7 @@ class Seeds:
             parameter.name in scan.given
             and parameter.scope == scan.function.__code__.co_qualname
             and parameter not in scan.symbols.bindings
+            and parameter.name not in bytecode.references(scan.function.__code__).writes_cells
         )
 
     def _is_given(self, parameter: Parameter) -> bool:
@@ -136,6 +143,8 @@ class Seeds:
         return True
 
     def _want(self, name: str, said: str, is_attribute: bool = False) -> None:
+        if self.scan.encoder.trusted:
+            return
         refused = self.scan.encoder.refuse(Code.RANDOM, f"uses {said} ({self._place()}); {MARK}")
         wanted = Wanted(self.scan.function, name, refused, is_attribute)
         self.scan.encoder.callers.wanted.append(wanted)
@@ -154,11 +163,11 @@ def sets(call: Call) -> bool:
 
 def settle(encoder: Encoder) -> None:
     """Refuses a generator whose seed some caller, or some object, may not have."""
-    done = set[tuple[types.CodeType, str, bool]]()
+    done = set[tuple[int, str, bool]]()
     # What callers give may be a parameter of theirs, which is wanted then.
     while encoder.callers.wanted:
         each = encoder.callers.wanted.pop()
-        key = (each.function.__code__, each.name, each.is_attribute)
+        key = (id(each.function), each.name, each.is_attribute)
         if key in done:
             continue
         done.add(key)
@@ -169,26 +178,46 @@ def settle(encoder: Encoder) -> None:
 def _is_given(encoder: Encoder, wanted: Wanted) -> bool:
     """Whether all callers of a function give a parameter a value."""
     function, name = wanted.function, wanted.function.__name__
-    owners = [
-        each for each in encoder.numbered() if issubclass(type(each), type) and _own(each, name) is function
-    ]
-    if name == "__init__" and not any(id(each) in encoder.constructed for each in owners):
+    owners, known = _owners(encoder, function), encoder.callers.of(function)
+    if name == "__init__" and not _are_made(encoder, owners):
         # Objects that were made before.
         return True
-    known, by_name = encoder.callers.of(function), encoder.callers.sites.get(name, [])
-    if known is None or encoder.computed:
+    if known is None or encoder.computed or encoder.has_forgotten:
         return False
     if not owners:
         return bool(known or function is encoder.called) and _all_give(known, wanted)
-    if _is_inherited(owners, name):
+    if _is_inherited(owners, name) or any(issubclass(each, enum.Enum) for each in owners):
         return False
     if name != "__init__" and name not in encoder.names:
         # Nothing calls it.
         return True
     if name in encoder.asked.taken or any(type(vars(each)[name]) is staticmethod for each in owners):
         return False
-    sites = [*known, *by_name]
+    if name == "__init__" and _are_made_unnamed(encoder, owners):
+        return False
+    sites = [*known, *encoder.callers.sites.get(name, [])]
     return bool(sites) and _all_give(sites, wanted)
+
+
+def _owners(encoder: Encoder, function: types.FunctionType) -> list[type]:
+    """The classes that a function is a method of."""
+    classes = (each for each in encoder.numbered() if issubclass(type(each), type))
+    return [each for each in classes if _own(each, function.__name__) is function]
+
+
+def _are_made(encoder: Encoder, classes: list[type]) -> bool:
+    """Whether code may make objects of classes."""
+    if _are_made_unnamed(encoder, classes):
+        return True
+    return any(id(each) in encoder.constructed for each in classes)
+
+
+def _are_made_unnamed(encoder: Encoder, classes: list[type]) -> bool:
+    """Whether code may make objects of classes, or of those that extend them, without their name."""
+    family = [each for each in encoder.numbered() if issubclass(type(each), type)]
+    family = [each for each in family if any(base in classes for base in each.__mro__)]
+    entries = (entry for each in family for entry in vars(each).values())
+    return bool(_MADE & encoder.asked.names) or any(type(each) is classmethod for each in entries)
 
 
 def _own(cls: type, name: str) -> Any:
@@ -230,30 +259,30 @@ def defaults(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
-    """Whether all objects that were met have a value for an attribute, and those that code makes are given
-    one."""
-    set_to = encoder.callers.attributes.get(wanted.name, ())
-    is_set = (
-        bool(set_to)
-        and not encoder.computed
-        and _SETTING.isdisjoint(encoder.asked.names)
-        and all(seeds.is_known(value) for seeds, value in set_to)
-    )
+    """Whether all objects that were met have a value for an attribute, which nothing takes away, and code
+    makes none of them."""
+    owners, name = _owners(encoder, wanted.function), wanted.name
+    if not owners or encoder.computed or encoder.has_forgotten or _SETTING & encoder.asked.names:
+        return False
+    if any(issubclass(each, enum.Enum) for each in owners) or _are_made(encoder, owners):
+        return False
+    if type(vars(owners[0])[wanted.function.__name__]) in (staticmethod, classmethod):
+        return False
+    if not all(seeds.is_known(value) for seeds, value in encoder.callers.attributes.get(name, ())):
+        return False
     for each in encoder.numbered():
-        # An odd object may say anything of its class.
         if issubclass(type(each), type):
-            makes = id(each) in encoder.constructed
-            if (
-                makes
-                and not (is_set and not namespaces.looks_through(each))
-                and any(_names(value, wanted.name) for value in vars(each).values())
-            ):
+            if name in vars(each) and (vars(each)[name] is None or id(each) in encoder.constructed):
                 return False
-        elif (value := held(each, wanted.name)) is None or hasattr(type(value), "__get__"):
+        elif isinstance_of(each, owners):
+            value = held(each, name)
+            if value is None or value is ... or hasattr(type(value), "__get__"):
+                return False
+        elif held(each, name) is None:
             return False
     return True
 
 
-def _names(value: Any, name: str) -> bool:
-    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-    return isinstance(function, types.FunctionType) and name in bytecode.references(function.__code__).names
+def isinstance_of(value: Any, classes: list[type]) -> bool:
+    """Whether a value is of one of the classes, whatever it says itself."""
+    return any(each in type(value).__mro__ for each in classes)
