@@ -191,6 +191,9 @@ class _Pass:
             plain = name != "FORMAT_VALUE" or not each.arg
             kept = tuple(reversed(members)) if display in _FOLLOWED and plain else ()
             went_in = tuple(source for member in members for source in sources(member))
+            if name.startswith("BINARY_OP"):
+                for source in went_in:
+                    source.beside += went_in
             self.stack += [Made(display, kept, went_in) if made == 1 else UNKNOWN] * made
         elif effect < 0:
             for _ in range(-effect):

@@ -88,6 +88,8 @@ class Call(Symbol):
     consumers: list[Call] = field(default_factory=list)
     #: Calls that are handed the result, or what was worked out from it.
     told_to: list[Call] = field(default_factory=list)
+    #: Calls whose results stand beside it in an operation.
+    beside: list[Call] = field(default_factory=list)
     #: Whether what was worked out from it goes anywhere but to those.
     escapes: bool = False
     #: Whether its own `sort` is called.

@@ -18,6 +18,7 @@ class Recorder:
         self.seen = []
     def note(self, value):
         self.seen.append(value)
+    __lshift__ = note
 def timed(function):
     @functools.wraps(function)
     def wrapper(*args):
@@ -107,6 +108,7 @@ KEPT = {
     "a largest by": "return max(time.time(), 0, key=x)",
     "its own form": "print(format(x, str(time.time())))\n return x",
     "its own operator": "print(x << time.time())\n return x",
+    "an operator of what it makes": "r = Recorder()\n r << time.time()\n return r.seen",
     "a form": "print(f'{x:{time.time()}}')\n return x",
     "what a log gives": "return LOG.info('%s', time.time())",
     "as a value": "clock = time.time\n return clock()",

@@ -42,10 +42,17 @@ def is_only_told(scan: Scan, call: Call, steps: int = STEPS_MAX) -> bool:
     """Whether what a call returns goes to a log and nowhere else."""
     if call.escapes or not steps or READERS & bytecode.references(scan.function.__code__).names:
         return False
+    if not all(each is call or _is_reading(scan, each) for each in call.beside):
+        # An operator of the user's own may keep it.
+        return False
     return all(
         _tells(scan, each) or _works_out(scan, each) and is_only_told(scan, each, steps - 1)
         for each in call.told_to
     )
+
+
+def _is_reading(scan: Scan, call: Call) -> bool:
+    return isinstance(call.callee, Name) and scan.canonical(call.callee) in READINGS
 
 
 def _tells(scan: Scan, call: Call) -> bool:
