@@ -24,6 +24,8 @@ from prebake.identity.frame_names import mentioned
 from prebake.marks import PURE, is_pure
 from prebake.watch import Watch
 
+#: What `dataclasses` writes for a class asks for all of its fields, once the object is handed on.
+_OF_DATACLASSES = "__create_fn__.<locals>."
 #: Closure variables and attributes of installed functions that only remember what was worked out before.
 CACHES: dict[tuple[str, str], tuple[str, ...]] = {
     ("functools", f"singledispatch.<locals>.{name}"): ("dispatch_cache", "cache_token", "_clear_cache")
@@ -156,7 +158,8 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
     """The globals that a function refers to, by value."""
     used = bytecode.references(function.__code__)
     encoder.names |= used.names
-    encoder.asked.add(function.__code__)
+    if not function.__code__.co_qualname.startswith(_OF_DATACLASSES):
+        encoder.asked.add(function.__code__)
     scanned = scan.Scan(encoder, function)
     if encoder.trusted:
         encoder.attempt(scanned.run)

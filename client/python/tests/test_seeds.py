@@ -92,6 +92,14 @@ class Asked(Noisy):
         return random.Random(self.fallback).random()
 
 
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    seed: Any
+
+    def __getitem__(self, i: int) -> Any:
+        return random.Random(self.seed).random()
+
+
 @dataclasses.dataclass(slots=True)
 class Slotted:
     seed: Any
@@ -112,7 +120,9 @@ def makes_its_own(x: Any) -> Any:
         (ByClass(3), False),
         (Fixed(3), False),
         (Asked(3), False),
-        (Slotted(3), False),
+        (Frozen(3), True),
+        (Frozen(None), False),
+        (Slotted(3), True),
         (Slotted(None), False),
         ([Noisy(3), Noisy(None)], False),
         (makes_its_own, False),
