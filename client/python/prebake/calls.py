@@ -112,16 +112,6 @@ CALLS: dict[str, Code | str] = {
         ["pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.Timestamp.utcnow"], Code.CLOCK
     ),
     **dict.fromkeys(["uuid.uuid1", "uuid.uuid4", "uuid.getnode", "tempfile"], Code.CLOCK),
-    # Whether a value holds their names is looked at once it is made (`temporary`).
-    **dict.fromkeys(
-        [
-            f"tempfile.{name}"
-            for name in words(
-                "TemporaryDirectory NamedTemporaryFile TemporaryFile SpooledTemporaryFile mkdtemp mkstemp"
-            )
-        ],
-        STEADY,
-    ),
     **dict.fromkeys(["os.urandom", "os.getrandom", "os.getpid", "os.getppid", "os.times"], Code.CLOCK),
     **dict.fromkeys(
         ["threading.get_ident", "threading.get_native_id", "threading.current_thread"], Code.CLOCK
@@ -253,6 +243,13 @@ ORDERED = PASSING | (
 #: Functions whose result is a number, whatever they are given.
 NUMBERS = frozenset(
     {"int", "len", "sum", "abs", "round", "ord", "zlib.crc32", "zlib.adler32", "int.from_bytes"}
+)
+#: What makes temporary files: whether a value holds their names is looked at once it is made (`temporary`).
+MAKING_TEMPORARY = frozenset(
+    f"tempfile.{name}"
+    for name in words(
+        "TemporaryDirectory NamedTemporaryFile TemporaryFile SpooledTemporaryFile mkdtemp mkstemp"
+    )
 )
 #: Functions that change their first argument.
 CHANGING = words(

@@ -58,7 +58,10 @@ class Encoder:
         watch: Watch | None = None,
         called: Any = None,
         arguments: Mapping[str, Any] | None = None,
+        by_itself: bool = False,
     ) -> None:
+        #: Whether nothing is computed after it.
+        self.by_itself = by_itself
         #: The function that is called, and its arguments by parameter, where both are known.
         self.called = called
         self.arguments = arguments or {}
@@ -163,7 +166,7 @@ class Encoder:
     def setting(self, value: Any, holders: frozenset[str] | None, owner: Any = None) -> None:
         """A configuration, whose fields are written later; `owner` is the object that holds it."""
         self.watch.is_loose = True
-        if self._sets:
+        if self._sets or self.by_itself:
             # In a set nothing has a place.
             self.value(value)
             return

@@ -96,7 +96,7 @@ def _closed_over(
         encoder.text("module", name)
         _reached(encoder, module, name, used)
         encoder.path.pop()
-    elif is_own and namespaces.is_one(module):
+    elif is_own and not encoder.by_itself and namespaces.is_one(module):
         encoder.watch.followed(cell)
         encoder.path.append(f".{name}")
         encoder.setting(module, frozenset({name}))
@@ -190,7 +190,7 @@ def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecod
             start, known, outer = len(encoder.out), len(encoder.leaves), encoder.kind
             encoder.path.append(f" -> {name}")
             encoder.kind = "global"
-            is_setting = name not in in_texts and namespaces.is_one(namespace[name])
+            is_setting = name not in in_texts and not encoder.by_itself and namespaces.is_one(namespace[name])
             if is_setting:
                 encoder.setting(namespace[name], frozenset({name}))
             else:

@@ -86,7 +86,7 @@ def _encode(encoder: Encoder, value: Any) -> None:
         return
     if data.encode(encoder, value):
         return
-    if cls in _LOCKS:
+    if cls in _LOCKS and not encoder.by_itself:
         # Whom it keeps waiting is no part of a value; that it is held, code can ask.
         encoder.number(value)
         encoder.emit("lock", cls.__name__.encode() if not _is_locked(value) else b"held")
@@ -143,7 +143,11 @@ def _described(encoder: Encoder, value: Any, content: Any, installed: bool) -> N
         fields = without_memos(fields, value)
     for name, field in sorted(fields.items()):
         encoder.text("field", name)
-        if not installed and namespaces.is_one(field) and not namespaces.looks_through(cls):
+        if (
+            not (installed or encoder.by_itself)
+            and namespaces.is_one(field)
+            and not namespaces.looks_through(cls)
+        ):
             holders = namespaces.holders(encoder, cls, name)
             encoder.path.append(f".{name}")
             encoder.setting(field, holders, value)

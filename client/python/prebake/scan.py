@@ -195,7 +195,7 @@ class Scan:
             return
         if dotted == "importlib.metadata.version" and self._version(call):
             return
-        if dotted in _PROCESSORS:
+        if dotted in _PROCESSORS and not self.encoder.by_itself:
             self.encoder.watch.is_loose = True
             self.encoder.text("processors", str(os.cpu_count()), str(sorted(os.sched_getaffinity(0))))
             return
@@ -262,11 +262,17 @@ class Scan:
         ):
             return
         assert isinstance(verdict, Code)
-        if dotted == "importlib.import_module" and self._imports(call):
-            return
-        if dotted in clocks.READINGS and clocks.is_only_told(self, call):
+        if not self.encoder.by_itself and self._is_let_through(dotted, call):
             return
         raise self.refuse(verdict, dotted, seeds.MARK if verdict is Code.RANDOM else "")
+
+    def _is_let_through(self, dotted: str, call: Call) -> bool:
+        """Whether what the table refuses does no harm here, or what it does is looked at once it is done."""
+        if dotted == "importlib.import_module":
+            return self._imports(call)
+        if dotted in calls.MAKING_TEMPORARY:
+            return True
+        return dotted in clocks.READINGS and clocks.is_only_told(self, call)
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
@@ -299,7 +305,7 @@ class Scan:
             and (name == "seed" or call.args)
         ):
             raise self.refuse(Code.RANDOM, "seed()", seeds.MARK)
-        if name == "manual_seed" and not seeds.sets(call):
+        if name == "manual_seed" and not self.seeds.sets(call):
             raise self.refuse(Code.RANDOM, "manual_seed() without a seed", seeds.MARK)
         if name in calls.LISTING_METHODS and not self.orders.is_sorted(call):
             raise self.refuse(Code.UNDECLARED, f"{name}()", "sort what it lists")

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import prebake
+from prebake.code import identify
 
 LOG = logging.getLogger(__name__)
 CONFIG = {"size": 3}
@@ -338,7 +339,7 @@ def test_a_module_that_is_imported_by_its_name_counts_by_what_is_called_of_it(
         importlib.invalidate_caches()
         space: dict[str, Any] = {"importlib": importlib, "__name__": "__main__"}
         exec(compile(f"def made(x): return {body}", "main.py", "exec"), space)
-        return prebake.fingerprint(space["made"])
+        return identify(space["made"]).digest.hex()
 
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     if code:

@@ -217,6 +217,7 @@ class T:
             return x * self.n
 it = T()
 """,
+    "R31",
 )
 _of(
     "lock_global",
@@ -228,6 +229,7 @@ def it(x):
     with LOCK:
         return x
 """,
+    "R31",
 )
 _of(
     "weakref",

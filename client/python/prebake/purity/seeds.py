@@ -76,7 +76,7 @@ class Seeds:
             if name == "generator":
                 while isinstance(value, Call) and isinstance(value.callee, Attribute):
                     if value.callee.name == "manual_seed":
-                        return sets(value)
+                        return self.sets(value)
                     value = value.callee.of
                 if isinstance(value, Call):
                     return any(
@@ -86,6 +86,12 @@ class Seeds:
             elif name in calls.SEEDS and self.is_known(value):
                 return True
         return False
+
+    def sets(self, call: Call) -> bool:
+        """Whether `manual_seed` is given anything: of what is no number it raises."""
+        if self.scan.encoder.by_itself:
+            return bool(call.args) and self.is_known(call.args[0])  # type: ignore[index]
+        return call.args is None or bool(call.args or call.keywords)
 
     def made(self, symbol: Symbol) -> bool:
         """Whether it is a generator that was made here."""
@@ -101,12 +107,14 @@ class Seeds:
             return True
         if isinstance(symbol, Name):
             value, rest = self.scan.walk(symbol)
-            if len(rest) == 1 and namespaces.is_one(value):
+            if len(rest) == 1 and not self.scan.encoder.by_itself and namespaces.is_one(value):
                 value, rest = namespaces.fields(value).get(rest[0]), ()
             return not rest and type(value) in _SEEDS
         if isinstance(symbol, Call) and isinstance(symbol.callee, Name):
             dotted = self.scan.canonical(symbol.callee).removeprefix("builtins.")
             return dotted in calls.NUMBERS or verdict_of(dotted) == calls.SEEDED
+        if self.scan.encoder.by_itself:
+            return False
         if isinstance(symbol, Parameter):
             return self._is_given(symbol)
         if isinstance(symbol, Attribute) and isinstance(symbol.of, Parameter):
@@ -154,11 +162,6 @@ class Seeds:
 
 
 MARK = "mark the transform with prebake.random()"
-
-
-def sets(call: Call) -> bool:
-    """Whether `manual_seed` is given anything: of what is no number it raises."""
-    return call.args is None or bool(call.args or call.keywords)
 
 
 def settle(encoder: Encoder) -> None:
