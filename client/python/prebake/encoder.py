@@ -152,8 +152,9 @@ class Encoder:
 
     def member(self, step: str, value: Any, kind: str | None = None) -> None:
         """A value under a name that a refusal and a leaf can show."""
-        if not self._is_of_class(step, value):
-            self.callers.hands_on(value)
+        cls = type(value)
+        if cls not in _SCALARS and (cls is types.FunctionType or issubclass(cls, type)):
+            self._handed_on(step, value)
         start, known, outer = len(self.out), len(self.leaves), self.kind
         self.path.append(step)
         self.kind = kind or outer
@@ -174,12 +175,15 @@ class Encoder:
         self.text("namespace", str(len(self.namespaces)))
         self.namespaces.append(Held(value, [*self.path], self.kind, holders, owner, set()))
 
-    def _is_of_class(self, step: str, value: Any) -> bool:
-        """Whether a function or class is met where code does not get it from: as a method, or as what an
-        object is of."""
+    def _handed_on(self, step: str, value: Any) -> None:
+        """Notes a function or class, unless it is met where code does not get it from: as a method, or as
+        what an object is of."""
         if type(value) is types.FunctionType:
-            return _is_method(value, self.path[-1] if step == ".__func__" else step)
-        return not issubclass(type(value), type) or step == ".__class__" or self.path[-1] == ".__bases__"
+            of_class = _is_method(value, self.path[-1] if step == ".__func__" else step)
+        else:
+            of_class = step == ".__class__" or self.path[-1] == ".__bases__"
+        if not of_class:
+            self.callers.hands_on(value)
 
     def leaf(self, start: int, value: Any = object, kind: str = "", location: str = "") -> None:
         """Names what was written from a place on, up to the bound."""

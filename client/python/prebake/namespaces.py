@@ -127,10 +127,15 @@ def fields(value: Any) -> dict[str, Any]:
     return found | vars(value)
 
 
-def _others(value: Any, entries: dict[str, Any]) -> set[str]:
+@functools.lru_cache(maxsize=bytecode.CODES_MAX)
+def _names(cls: type) -> frozenset[str]:
+    return frozenset(dir(cls)) - {"__init__"}
+
+
+def _others(value: Any, entries: dict[str, Any]) -> frozenset[str]:
     """What else it can be asked for, by names of Python's or of its class."""
-    names = {*dir(type(value)), *(dir(value) if isinstance(value, type) else ())}
-    return names - entries.keys() - {"__init__"}
+    names = _names(type(value))
+    return (names | _names(value) if isinstance(value, type) else names) - entries.keys()
 
 
 @functools.lru_cache(maxsize=bytecode.CODES_MAX)
