@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import re
 import sys
 import types
@@ -167,7 +168,7 @@ def holders(encoder: Encoder, cls: type, name: str) -> frozenset[str] | None:
         accessors = (getattr(entry, each, None) for each in ("fget", "fset", "fdel", "func", "__func__"))
         for function in filter(_is_function, (entry, *accessors)):
             code = function.__code__
-            if not code.co_argcount and code.co_flags & _VARIADIC:
+            if not code.co_argcount and code.co_flags & inspect.CO_VARARGS:
                 return None
             found.update(code.co_varnames[: bool(code.co_argcount)])
     return frozenset(found)
@@ -175,10 +176,6 @@ def holders(encoder: Encoder, cls: type, name: str) -> frozenset[str] | None:
 
 def _is_function(value: Any) -> bool:
     return type(value) is types.FunctionType
-
-
-#: Flag of code that takes any arguments.
-_VARIADIC = 0x04
 
 
 def looks_through(cls: type) -> bool:

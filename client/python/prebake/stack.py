@@ -182,7 +182,7 @@ class _Pass:
             if constant and name in ("BUILD_TUPLE", "BUILD_LIST"):
                 self.stack.append(Const(tuple(member.value for member in reversed(members))))  # type: ignore[attr-defined]
                 return
-            follows = made == 1 and _only_works_out(name, each, members)
+            follows = made == 1 and _only_works_out(name, members)
             for member in members:
                 (self._pass_on if follows else self._use)(member)
             operator = each.argrepr.removesuffix("=") if name == "BINARY_OP" else ""
@@ -504,7 +504,7 @@ class _Pass:
             self.stack[-1], self.stack[-place] = self.stack[-place], self.stack[-1]
 
 
-def _only_works_out(name: str, each: dis.Instruction, members: list[Symbol]) -> bool:
+def _only_works_out(name: str, members: list[Symbol]) -> bool:
     """Whether an instruction hands its operands to no code of the user's: an operator of an object may."""
     if name.startswith("FORMAT_"):
         # In a form that is worked out, it is told to what is formatted.

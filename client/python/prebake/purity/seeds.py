@@ -9,6 +9,7 @@ looked at once all code is (`settle`).
 from __future__ import annotations
 
 import enum
+import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -240,7 +241,7 @@ def _all_give(sites: list[Site], wanted: Wanted) -> bool:
 
 def _gives(site: Site, function: types.FunctionType, parameter: str) -> bool:
     code, call = function.__code__, site.call
-    if call.args is None or site.skipped is None or code.co_flags & (VARIADIC | KEYWORDS):
+    if call.args is None or site.skipped is None or code.co_flags & _ANY:
         return False
     place = code.co_varnames.index(parameter) - site.skipped
     if parameter in call.keywords:
@@ -251,7 +252,7 @@ def _gives(site: Site, function: types.FunctionType, parameter: str) -> bool:
 
 
 #: Flags of code that takes any arguments.
-VARIADIC, KEYWORDS = 0x04, 0x08
+_ANY = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def defaults(function: types.FunctionType) -> dict[str, Any]:
@@ -277,7 +278,7 @@ def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
         if issubclass(type(each), type):
             if name in vars(each) and (vars(each)[name] is None or id(each) in encoder.constructed):
                 return False
-        elif isinstance_of(each, owners):
+        elif _is_of(each, owners):
             value = held(each, name)
             if value is None or value is ... or hasattr(type(value), "__get__"):
                 return False
@@ -286,6 +287,6 @@ def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
     return True
 
 
-def isinstance_of(value: Any, classes: list[type]) -> bool:
+def _is_of(value: Any, classes: list[type]) -> bool:
     """Whether a value is of one of the classes, whatever it says itself."""
     return any(each in type(value).__mro__ for each in classes)
