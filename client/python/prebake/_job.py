@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections import OrderedDict
 from typing import Any
 
 from prebake.errors import warn_once
@@ -25,6 +26,11 @@ RETRY_SECONDS = 5.0
 REQUEST_CODES = frozenset({"bad-graph", "exhausted", "invalid", "no-resources", "too-large"})
 
 
+#: Functions that a process calls in turn, and the worlds that it does so in: of each the text of its graph is
+#: kept, some kilobytes.
+COLLECTIONS_MAX = 64
+
+
 class Connection:
     """A native job and the process it belongs to."""
 
@@ -33,6 +39,19 @@ class Connection:
         self.pid = os.getpid()
         #: The daemon is gone, or of no use any more.
         self.lost = False
+        self._collections: OrderedDict[str, Any] = OrderedDict()
+
+    def plan_once(self, graph_json: str) -> Any:
+        """The collection of a graph that is asked for again and again. While nothing is in it the daemon is
+        asked each time: others may add something."""
+        found = self._collections.get(graph_json)
+        if found is None:
+            found = self.job.plan(graph_json)
+            if found.entries:
+                self._collections[graph_json] = found
+                if len(self._collections) > COLLECTIONS_MAX:
+                    self._collections.popitem(last=False)
+        return found
 
 
 _lock = threading.Lock()

@@ -66,7 +66,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             f"{_shown(function)} has no parameter {unknown[0]!r}; use a Path for a fixed file",
         )
 
-    scope, defaults = Scope(), _defaults(function)
+    scope, graphs, defaults = Scope(), graph.OfCalls(function), _defaults(function)
     if inspect.isgeneratorfunction(function):
         return _generator(function, inputs, signature)
 
@@ -78,7 +78,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         if list(map(id, now)) != list(map(id, defaults)):
             signature, defaults = inspect.signature(function), now
         bound = _bound(signature, args, kwargs)
-        found = None if bound is None else _fill(function, inputs, bound, scope, within.of_caller())
+        found = None if bound is None else _fill(function, inputs, bound, scope, graphs, within.of_caller())
         if found is None:
             return function(*args, **kwargs)
         assert bound is not None, "it was filled"
@@ -160,6 +160,7 @@ def _fill(
     inputs: list[str | Path],
     bound: inspect.BoundArguments,
     scope: Scope,
+    graphs: graph.OfCalls,
     inside: Sequence[str],
 ) -> tuple[Watched, Callable[[Any], Any]] | None:
     """The one item that a call is, and what makes the caller's of its value; None if it is unknowable."""
@@ -178,7 +179,7 @@ def _fill(
         return None
 
     def open_items(job: Any, found: dict[int, list[str]] | None) -> Any:
-        collection = job.plan(graph.of_call(function, known, here=found is not None))
+        collection = job.plan_once(graphs.of(known, here=found is not None))
         if collection.bypass:
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None

@@ -91,6 +91,21 @@ def of_call(function: Callable[..., Any], identity: Identity, here: bool = False
     return chain([arguments(), *([folder] if here else []), step(function, identity)])
 
 
+class OfCalls:
+    """The graph of one function, written anew only once its identity is another."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._written: dict[bool, tuple[Any, str]] = {}
+
+    def of(self, identity: Identity, here: bool) -> str:
+        known_by = (identity.digest, identity.packages, os.getcwd() if here else None)
+        written = self._written.get(here)
+        if written is None or written[0] != known_by:
+            written = self._written[here] = known_by, of_call(self._function, identity, here)
+        return written[1]
+
+
 def called(function: Any) -> str:
     """What a refusal calls a function."""
     return _name(function)

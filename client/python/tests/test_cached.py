@@ -510,3 +510,36 @@ def count(folder):
         write(tmp_path / "texts" / "a.txt", text)
         value, calls, said = call("'texts'", program)
         assert value == str([("a.txt", len(text))]) and calls == 1 and "R23" in said
+
+
+IN_TURN = """
+import os, subprocess, sys, time, prebake
+from pathlib import Path
+from prebake import _bin
+FACTOR = 1
+
+@prebake.cached
+def scaled(x):
+    sys.stderr.write("called\\n")
+    return x * FACTOR
+
+def emptied():
+    while [*Path(os.environ["PREBAKE_DIR"]).rglob("*.arrow*")]:
+        subprocess.run([_bin.path("prebake"), "gc", "--to", "0"], check=True, stdout=subprocess.DEVNULL)
+        time.sleep(0.1)
+    return "emptied"
+
+def count(*factors):
+    global FACTOR
+    said = []
+    for FACTOR in factors:
+        said.append(scaled(3) if FACTOR else emptied())
+    return said
+"""
+
+
+def test_a_collection_that_is_asked_for_in_turn_is_that_of_the_code_as_it_is(call: Call) -> None:
+    said, calls, warnings = call("1, 2, 1, 0, 2, 1, 2", IN_TURN)
+    assert (said, warnings) == ("[3, 6, 3, 'emptied', 6, 3, 6]", "")
+    # Two before they were dropped, and two after at least.
+    assert calls >= 4

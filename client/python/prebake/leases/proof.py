@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import tripwire, values
+from prebake import _job, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.encoder import digest
 from prebake.errors import Refused, not_cached, warn_once
@@ -108,6 +108,13 @@ class Planner:
 
     def plan(self, graph_json: str) -> Any:
         self.collection = self.job.plan(varied(graph_json, self.variants))
+        return self.collection
+
+    def plan_once(self, graph_json: str) -> Any:
+        """The same of a graph that this process asks for at every call of a function."""
+        here = _job.current()
+        plan = here.plan_once if here is not None and here.job is self.job else self.job.plan
+        self.collection = plan(varied(graph_json, self.variants))
         return self.collection
 
 
