@@ -239,7 +239,80 @@ class _Torch:
         return bool(self.state(of) != self.state(sys.modules["torch"].Generator()))
 
 
-_KNOWN = (_Python(), _Numpy(), _Torch())
+class _C:
+    """`rand` and `random` of glibc, from which compiled code draws: a table of 31 words behind one that says
+    how far it is. Each draw changes the next of them."""
+
+    name = "rand of C"
+
+    def shared(self) -> int | None:
+        return _c_table()
+
+    def state(self, of: int) -> bytes:
+        return _read(of + _C_WORD, _C_BYTES)
+
+    def memory(self, of: int, state: bytes) -> list[tuple[int, bytes]]:
+        return [(of + _C_WORD, state)]
+
+    def is_beside(self, of: int, state: bytes) -> bool:
+        return True
+
+    def is_at(self, of: int, state: bytes) -> bool:
+        return self.state(of) == state
+
+    def restore(self, of: int, state: bytes) -> None:
+        now = self.state(of)
+        places = range(0, _C_BYTES, _C_WORD)
+        drawn = sum(now[i : i + _C_WORD] != state[i : i + _C_WORD] for i in places)
+        if drawn == len(places):
+            # All of them: how often is not known.
+            return
+        libc = ctypes.PyDLL(None)
+        aside = ctypes.create_string_buffer(_C_WORD + _C_BYTES)
+        libc.initstate(1, aside, len(aside))
+        # Said when it is put aside: five times the place, and its kind.
+        place = (_c_word(of) // _C_KINDS - drawn) % len(places)
+        said = struct.pack("=i", place * _C_KINDS + _C_KIND)
+        ctypes.memmove(of, said + state, len(aside))
+        libc.setstate(ctypes.c_void_p(of))
+
+    def drawn_since_made(self, of: int) -> bool:
+        return False
+
+
+#: glibc's random_r.c: words are of 4 bytes, there are 5 kinds of generators, and a table of 31 words is the
+#: fourth.
+_C_WORD, _C_KINDS, _C_KIND = 4, 5, 3
+_C_BYTES = 31 * _C_WORD
+
+
+def _c_word(at: int) -> int:
+    word: int = struct.unpack("=i", _read(at, _C_WORD))[0]
+    return word
+
+
+@functools.cache
+def _c_table() -> int | None:
+    """Where the table lies that `rand` draws from; None if it is not as expected. No other thread of Python
+    runs while another table stands in its place."""
+    libc = ctypes.PyDLL(None)
+    if not hasattr(libc, "gnu_get_libc_version"):
+        return None
+    libc.initstate.restype = ctypes.c_void_p
+    mine = ctypes.create_string_buffer(_C_WORD + _C_BYTES)
+    table = libc.initstate(7, mine, len(mine))
+    if not table:
+        return None
+    before = mine.raw
+    libc.rand()
+    after = mine.raw
+    libc.setstate(ctypes.c_void_p(table))
+    changed = [i for i in range(0, len(mine), _C_WORD) if before[i : i + _C_WORD] != after[i : i + _C_WORD]]
+    is_known = len(changed) == 1 and changed != [0] and _c_word(table) % _C_KINDS == _C_KIND
+    return int(table) if is_known else None
+
+
+_KNOWN = (_Python(), _Numpy(), _Torch(), _C())
 
 #: States that were asked for so far, or compared the documented way.
 _asked = 0
@@ -289,7 +362,7 @@ def _holds(token: Token) -> bool:
     """Whether all generators are as they were, by one look at their memory; False too where that cannot be
     told so."""
     module = _native()
-    if module is None or not token.memory:
+    if module is None or token.is_early or not token.memory:
         return False
     for known, was, then in zip(_KNOWN, token.generators, token.states, strict=True):
         if known.shared() is not was or was is not None and not known.is_beside(was, then):

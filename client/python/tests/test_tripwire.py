@@ -1,5 +1,6 @@
 """The tripwire sees every draw from a shared generator, and puts back what was drawn."""
 
+import ctypes
 import random
 import subprocess
 import sys
@@ -222,3 +223,17 @@ def test_generators_of_a_user_s_own() -> None:
         draw(made)
         assert tripwire.held_state(made) != before
     assert tripwire.held_state(object()) is None
+
+
+@pytest.mark.parametrize("times", [1, 2, 30])
+def test_compiled_code_that_draws_by_rand_is_seen_and_put_back(times: int) -> None:
+    libc = ctypes.CDLL(None)
+    libc.srand(7)
+    libc.rand()
+    token = tripwire.state()
+    assert tripwire.moved(token) is None
+    first = [libc.rand() for _ in range(times)]
+    assert tripwire.moved(token) == "rand of C"
+    tripwire.restore(token)
+    assert tripwire.moved(token) is None
+    assert [libc.rand() for _ in range(times)] == first
