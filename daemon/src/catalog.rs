@@ -3,6 +3,7 @@
 use crate::{
     collection::{Collection, Domain, Nearest, Origin},
     error::{Error, Kind, Result},
+    random::Random,
 };
 use parking_lot::RwLock;
 use prebake_fingerprint::{Digest, Graph, Step, compare};
@@ -48,12 +49,20 @@ impl State {
 }
 
 /// The collections.
-#[derive(Default)]
 pub struct Catalog {
     state: RwLock<State>,
+    random: Arc<dyn Random>,
 }
 
 impl Catalog {
+    /// None yet; keys of tags are drawn from `random`.
+    pub fn new(random: Arc<dyn Random>) -> Self {
+        Self {
+            state: RwLock::default(),
+            random,
+        }
+    }
+
     /// The collection of a graph, made if need be; whether it is new.
     ///
     /// # Errors
@@ -99,7 +108,8 @@ impl Catalog {
         let nearest = nearest(&state.all, domain, &graph);
         let id = state.all.len() as u64;
         state.use_operators(domain, &graph, id);
-        let collection = Arc::new(Collection::new(id, domain.clone(), graph, origin, nearest));
+        let collection = Collection::new(id, domain.clone(), graph, origin, nearest, &*self.random)?;
+        let collection = Arc::new(collection);
         state.all.push(Arc::clone(&collection));
         state.by_key.insert(key, id);
         Ok((collection, true))

@@ -3,8 +3,10 @@
 use crate::{
     clock::Clock,
     entries::Entries,
+    error::Result,
     lease::{Holder, LeaseTable, Token},
     names::Names,
+    random::Random,
     segment::{Cost, OpenSegment, Segment, SegmentId},
     session::SessionId,
     tag::{Tag, Tagger},
@@ -93,8 +95,18 @@ pub struct Collection {
 
 impl Collection {
     /// A collection without entries.
-    pub fn new(id: u64, domain: Domain, graph: Graph, origin: Origin, nearest: Nearest) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`Random::fill`].
+    pub fn new(
+        id: u64,
+        domain: Domain,
+        graph: Graph,
+        origin: Origin,
+        nearest: Nearest,
+        random: &dyn Random,
+    ) -> Result<Self> {
+        Ok(Self {
             id,
             domain,
             graph,
@@ -102,12 +114,12 @@ impl Collection {
             nearest,
             noted: AtomicBool::new(false),
             worlds: Worlds::default(),
-            tagger: Tagger::new(),
+            tagger: Tagger::new(random)?,
             state: Mutex::default(),
             loading: Mutex::default(),
             changed: Notify::new(),
             open: Mutex::default(),
-        }
+        })
     }
 
     /// Answers for each item, granting what is free. Never blocks.

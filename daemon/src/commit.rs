@@ -249,15 +249,16 @@ impl Cache {
         let metadata = description::metadata(collection);
         let closed = open.close(&self.ram, &metadata, |s, bytes| self.ssd.reserve(s, bytes));
         if closed.is_ok() {
-            self.remember(collection, &segment);
+            self.remember(&segment);
             notes::keep(self, collection);
         }
         self.settle(collection, &segment, closed.map(drop));
     }
 
-    fn remember(&self, collection: &Collection, segment: &Segment) {
+    /// Keeps what a segment's file says. Without it, the next start reads the footer.
+    fn remember(&self, segment: &Segment) {
         let name = segment.path().file_name().unwrap_or_default();
-        let record = description::Record::of(collection, segment);
+        let Ok(record) = segment.record() else { return };
         if let Ok(value) = serde_json::to_vec(&record) {
             let _ = self
                 .index

@@ -252,6 +252,7 @@ mod tests {
     use crate::{
         budget::Budget,
         clock::SystemClock,
+        random::SystemRandom,
         tag::Tagger,
         tier::{
             ram::RamTier,
@@ -266,8 +267,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ram = Arc::new(RamTier::new(RamTier::BYTES_MIN, false).unwrap());
         let (budget, clock) = (Budget::new(1 << 30, "ssd-full"), Arc::new(SystemClock::default()));
-        let ssd = SsdTier::new(folder.path().into(), budget, Arc::new(OsVfs), clock, ram, |_| {});
-        let tagger = Tagger::new();
+        let ssd = SsdTier::new(
+            folder.path().into(),
+            budget,
+            Arc::new(OsVfs),
+            clock,
+            Arc::new(SystemRandom),
+            ram,
+            |_| {},
+        );
+        let tagger = Tagger::new(&SystemRandom).unwrap();
         let mut entries = Entries::default();
         let each = GHOSTS_MAX as u32 / 4;
         let mut most = 0;

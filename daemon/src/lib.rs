@@ -44,6 +44,7 @@ pub mod misses;
 mod names;
 mod notes;
 pub mod quarantine;
+pub mod random;
 pub mod read_ahead;
 mod reading;
 mod reason;

@@ -8,7 +8,7 @@ use crate::{
     index::{IndexStore, Space},
     notes,
     segment::{
-        SegmentId,
+        SegmentName, bears,
         description::{Record, unhex},
     },
     tier::ssd::Why,
@@ -41,9 +41,9 @@ pub struct Report {
 
 /// A file that is called as a segment is.
 struct Found {
-    name: String,
+    file_name: String,
     path: PathBuf,
-    id: SegmentId,
+    name: SegmentName,
     disk_bytes: u64,
 }
 
@@ -62,17 +62,17 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
     let mut report = Report::default();
     let mut graphs = HashMap::new();
     let mut files = Vec::new();
-    for (name, disk_bytes) in vfs.list(folder)? {
-        let path = folder.join(&name);
-        let Some(id) = segment_id(&name) else {
+    for (file_name, disk_bytes) in vfs.list(folder)? {
+        let path = folder.join(&file_name);
+        let Some(name) = SegmentName::of_file(&file_name) else {
             vfs.remove(&path)?;
             report.removed += 1;
             continue;
         };
         files.push(Found {
-            name,
+            file_name,
             path,
-            id,
+            name,
             disk_bytes,
         });
     }
@@ -88,13 +88,13 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
             match record.and_then(|record| adopt(cache, &mut graphs, file, record)) {
                 Ok(()) => {
                     report.segments += 1;
-                    rebuilt.extend(kept.map(|value| (file.name.clone().into_bytes(), value)));
+                    rebuilt.extend(kept.map(|value| (file.file_name.clone().into_bytes(), value)));
                 }
                 Err(error) if error.kind() != Kind::Corrupt => {
-                    tracing::warn!(%error, file = file.name, "a segment is left alone until the next start");
+                    tracing::warn!(%error, file = file.file_name, "a segment is left alone until the next start");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, file = file.name, "removing a damaged segment");
+                    tracing::warn!(%error, file = file.file_name, "removing a damaged segment");
                     vfs.remove(&file.path)?;
                     report.removed += 1;
                 }
@@ -114,12 +114,19 @@ pub fn run(cache: &Cache, vfs: &dyn Vfs) -> Result<Report> {
 
 /// What is known of each file, and whether the index knew it; else it is read from the footer, several at a time.
 fn records(vfs: &dyn Vfs, known: &HashMap<Vec<u8>, Vec<u8>>, files: &[Found]) -> Vec<(Result<Record>, bool)> {
-    let one = |file: &Found| {
-        let record = known
-            .get(file.name.as_bytes())
-            .and_then(|v| serde_json::from_slice(v).ok());
-        let is_known = record.is_some();
-        (record.map_or_else(|| Record::read(vfs, &file.path), Ok), is_known)
+    let read = |file: &Found| -> Result<(Record, bool)> {
+        let opened = vfs.open(&file.path)?;
+        let record = known.get(file.file_name.as_bytes());
+        let record = record.and_then(|v| serde_json::from_slice::<Record>(v).ok());
+        // Of an index that is older than the file, or not of this folder, nothing is believed.
+        match record {
+            Some(record) if bears(&*opened, &record.seal)? => Ok((record, true)),
+            _ => Ok((Record::read(&*opened, file.name)?, false)),
+        }
+    };
+    let one = |file: &Found| match read(file) {
+        Ok((record, is_known)) => (Ok(record), is_known),
+        Err(error) => (Err(error), false),
     };
     let parts = files.chunks(files.len().div_ceil(READERS).max(1));
     thread::scope(|scope| {
@@ -152,11 +159,13 @@ fn adopt(
     file: &Found,
     record: Record,
 ) -> Result<()> {
+    let world = record.world();
     let Record {
         domain,
         graph,
         file_bytes,
         summary,
+        ..
     } = record;
     let key = (domain.clone(), graph.clone());
     let collection = match graphs.get(&key) {
@@ -174,12 +183,11 @@ fn adopt(
         }
     };
     let bytes = file.disk_bytes.max(file_bytes);
-    cache
+    let segment = cache
         .ssd
-        .adopt(&file.name, file.id, collection.id, bytes, summary);
-    if let Some(segment) = cache.ssd.get(file.id) {
-        collection.find(segment);
-    }
+        .adopt(&file.file_name, file.name, collection.id, bytes, summary);
+    collection.worlds.found(world);
+    collection.find(segment);
     Ok(())
 }
 
@@ -190,10 +198,4 @@ fn forget_missing(cache: &Cache, index: &dyn IndexStore, names: impl Iterator<It
     for name in names.filter(|name| !present.contains(name.as_slice())) {
         let _ = index.remove(Space::Segments, &name);
     }
-}
-
-/// `<digest>-<id>.arrow`; anything else is unfinished or not ours.
-fn segment_id(name: &str) -> Option<SegmentId> {
-    let (_, id) = name.strip_suffix(".arrow")?.rsplit_once('-')?;
-    u32::from_str_radix(id, 16).ok().map(SegmentId)
 }

@@ -1,7 +1,7 @@
 //! What is kept in memory of an input fingerprint: half its length, and yet as good as the whole.
 
+use crate::{error::Result, random::Random};
 use prebake_fingerprint::Digest;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A keyed hash of an input fingerprint.
 ///
@@ -21,13 +21,13 @@ pub struct Tagger {
 
 impl Tagger {
     /// With a key of its own.
-    pub fn new() -> Self {
+    ///
+    /// # Errors
+    /// As [`Random::fill`].
+    pub fn new(random: &dyn Random) -> Result<Self> {
         let mut key = [0; 32];
-        for part in key.chunks_mut(8) {
-            // The operating system's random numbers, as the standard library draws them.
-            part.copy_from_slice(&RandomState::new().build_hasher().finish().to_le_bytes());
-        }
-        Self { key }
+        random.fill(&mut key)?;
+        Ok(Self { key })
     }
 
     /// The tag of an input fingerprint.
@@ -36,12 +36,6 @@ impl Tagger {
         let hash = blake3::keyed_hash(&self.key, &fingerprint.0);
         tag.copy_from_slice(&hash.as_bytes()[..16]);
         Tag(tag)
-    }
-}
-
-impl Default for Tagger {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -61,16 +55,17 @@ impl Tag {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::SystemRandom;
 
     #[test]
     fn fingerprints_that_begin_alike_have_tags_of_their_own() {
-        let tagger = Tagger::new();
+        let tagger = Tagger::new(&SystemRandom).unwrap();
         let mut other = Digest([7; 32]);
         other.0[31] = 8;
         assert_ne!(tagger.tag(&Digest([7; 32])), tagger.tag(&other));
         assert_eq!(tagger.tag(&other), tagger.tag(&other));
         assert_ne!(
-            Tagger::new().tag(&other),
+            Tagger::new(&SystemRandom).unwrap().tag(&other),
             tagger.tag(&other),
             "nobody can tell them beforehand"
         );

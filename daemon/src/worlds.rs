@@ -6,8 +6,8 @@
 //! first that used it, and those in which a client computed some again and found them equal. Where they differ, a client
 //! is told of a variant: the graph with a parameter more, and so another collection.
 //!
-//! The first world stays the first: what was proven against it stays true, however old the index is that tells of it.
-//! Without the record a collection that has entries is proven nowhere, and clients compare again.
+//! The first world stays the first, and each segment's footer names it. The index tells which others are proven; a record
+//! whose first world is not that of the segments is of other elements, and not believed: then clients compare again.
 
 use crate::{
     cache::{Cache, domain},
@@ -51,6 +51,8 @@ struct Known {
 struct State {
     /// Whether the index was asked.
     read: bool,
+    /// What the segments that were found at start say is the first.
+    found: BTreeSet<Option<Digest>>,
     /// The world that others are compared with; None while there is none, or while it is not known.
     first: Option<Digest>,
     description: Vec<u8>,
@@ -78,6 +80,18 @@ pub struct Summary {
 }
 
 impl Worlds {
+    /// The world that others are compared with, as far as it is known now.
+    pub fn first(&self) -> Option<Digest> {
+        let state = self.0.lock();
+        // Nobody asked since the start: what is stored is still that of the segments there are.
+        if state.read { state.first } else { state.agreed() }
+    }
+
+    /// Takes note of what a segment that was found at start says is the first world.
+    pub fn found(&self, first: Option<Digest>) {
+        self.0.lock().found.insert(first);
+    }
+
     /// What is known so far.
     pub fn summary(&self) -> Summary {
         let state = self.0.lock();
@@ -97,6 +111,12 @@ impl Worlds {
 }
 
 impl State {
+    /// The first world, if all segments that were found say the same.
+    fn agreed(&self) -> Option<Digest> {
+        let mut found = self.found.iter();
+        found.next().copied().flatten().filter(|_| found.next().is_none())
+    }
+
     /// Where a world stands, and whether it became the first. `begins` says that there is nothing that could be another
     /// world's, and that its job is about to add the first entry.
     fn stand(&mut self, world: Digest, begins: bool, part: bool) -> (Standing, bool) {
@@ -195,6 +215,16 @@ impl State {
         self.others = worlds.filter_map(world).take(WORLDS_MAX).collect();
         self.description = record.description.to_vec();
     }
+
+    /// Believes what was recalled only if it is of the elements that there are.
+    fn match_found(&mut self) {
+        let first = BTreeSet::from([self.first]);
+        if !self.found.is_empty() && self.found != first {
+            self.first = self.agreed();
+            self.others.clear();
+            self.description.clear();
+        }
+    }
 }
 
 /// Where a caller's world stands, after what it found.
@@ -221,6 +251,7 @@ pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<
         if let Some(record) = value.and_then(|value| v1::Worlds::decode(&value[..]).ok()) {
             state.recall(record);
         }
+        state.match_found();
     }
     let mut changed = found.is_some_and(|found| state.learn(world, found, ask.part));
     let (mut standing, new) = state.stand(world, ask.begins && collection.is_empty(), ask.part);
@@ -312,6 +343,25 @@ mod tests {
             ),
             (1, 1, 1, "main.py")
         );
+    }
+
+    #[test]
+    fn what_an_index_says_of_other_elements_proves_nothing() {
+        let mut old = State::default();
+        assert!(is_proven(&mut old, 1, true) && old.learn(world(2), None, false));
+        let old = old.record();
+        let recalled = |found: &[Option<Digest>]| {
+            let mut state = State::default();
+            state.found.extend(found);
+            state.recall(old.clone());
+            state.match_found();
+            [1, 2, 3].map(|n| is_proven(&mut state, n, false))
+        };
+        assert_eq!(recalled(&[Some(world(1))]), [true, true, false]);
+        assert_eq!(recalled(&[Some(world(3))]), [false, false, true]);
+        assert_eq!(recalled(&[None]), [false; 3]);
+        assert_eq!(recalled(&[Some(world(1)), Some(world(3))]), [false; 3]);
+        assert_eq!(recalled(&[Some(world(1)), None]), [false; 3]);
     }
 
     #[test]

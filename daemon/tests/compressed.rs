@@ -229,6 +229,10 @@ fn a_compressed_file_cut_anywhere_is_no_segment() {
     for len in (0..file.len()).step_by(131).chain(file.len() - 64..file.len()) {
         fs::write(&torn, &file[..len]).unwrap();
         let opened = OsVfs.open(&torn).unwrap();
-        assert!(footer(&*opened).is_err(), "cut at {len} of {}", file.len());
+        assert!(
+            footer(&*opened, disk.segment.name).is_err(),
+            "cut at {len} of {}",
+            file.len()
+        );
     }
 }

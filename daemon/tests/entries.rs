@@ -173,12 +173,13 @@ fn a_segment_found_at_start_tells_the_same_of_its_rows_as_when_it_was_written() 
         }
 
         let summary = t.ssd.get(id).unwrap().summary();
+        let name = t.ssd.get(id).unwrap().name;
         let path = t.ssd.get(id).unwrap().path().to_owned();
+        let file_name = path.file_name().unwrap();
         let after = collection();
         let t = tiers(folder.path(), RAM, SSD);
-        t.ssd
-            .adopt(path.file_name().unwrap().to_str().unwrap(), id, 1, 1, summary);
-        after.find(t.ssd.get(id).unwrap());
+        let segment = t.ssd.adopt(file_name.to_str().unwrap(), name, 1, 1, summary);
+        after.find(segment);
         assert!(after.is_empty(), "nothing is read before it is asked for");
         after.load(&t.ssd);
         assert_eq!((after.entries(), after.cost()), (600, (600, 600)));

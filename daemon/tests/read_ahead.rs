@@ -9,6 +9,7 @@ use prebake_daemon::{
     Result,
     budget::Budget,
     memory::{BLOCK_BYTES, SLOT_BYTES},
+    random::SystemRandom,
     read_ahead::{Load, Piece, ReadAhead},
     segment::{CHUNK_BYTES, From, Segment},
     tier::{ram::RamTier, ssd::SsdTier},
@@ -140,6 +141,7 @@ impl Disk {
             Budget::new(1 << 30, "ssd-full"),
             Arc::new(Gated(Arc::clone(&gate))),
             Arc::<TestClock>::default(),
+            Arc::new(SystemRandom),
             Arc::clone(&ram),
             |_| {},
         );

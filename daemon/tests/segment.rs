@@ -224,7 +224,7 @@ fn a_file_cut_anywhere_is_no_segment() {
     for seed in 0..3 {
         append(&mut open, &t.ram, seed, 1000, 1);
     }
-    open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     let whole = fs::read(file(folder.path())).unwrap();
     let torn = folder.path().join("torn");
     let vfs = prebake_daemon::vfs::OsVfs;
@@ -232,7 +232,7 @@ fn a_file_cut_anywhere_is_no_segment() {
         fs::write(&torn, &whole[..len]).unwrap();
         let opened = prebake_daemon::vfs::Vfs::open(&vfs, &torn).unwrap();
         assert!(
-            prebake_daemon::segment::footer(&*opened).is_err(),
+            prebake_daemon::segment::footer(&*opened, segment.name).is_err(),
             "cut at {len} of {}",
             whole.len()
         );

@@ -1,10 +1,12 @@
 //! The index: what saves the daemon from reading every footer at start, and remembers counters and
 //! file digests. Disposable: all of it can be rebuilt or lost without a wrong answer.
 
+mod checked;
 mod memory;
 mod sled_store;
 mod space;
 
+pub use checked::Checked;
 pub use memory::MemoryStore;
 pub use sled_store::open_or_rebuild;
 pub use space::IndexSpace;

@@ -3,7 +3,7 @@
 //! and it keeps about three times its live data. So it is opened in a thread of its own with a
 //! time-out, renamed away on any doubt, and detached at the first error while running.
 
-use super::{IndexStore, MemoryStore, Record, Space};
+use super::{Checked, IndexStore, MemoryStore, Record, Space};
 use crate::error::{Error, Kind, Result};
 use sled::IVec;
 use std::{
@@ -37,7 +37,7 @@ const BYTES_MAX: u64 = 256 << 20;
 const PASSED_MAX: usize = 16;
 
 /// Part of the folder name of the index; another version of the records gets another name.
-const VERSION: &str = "index-v1";
+const VERSION: &str = "index-v2";
 
 struct SledStore {
     db: sled::Db,
@@ -51,13 +51,13 @@ struct SledStore {
 pub fn open_or_rebuild(folder: &Path) -> (Arc<dyn IndexStore>, Option<Error>) {
     let path = folder.join(VERSION);
     let first = match open(&path).and_then(|store| compact(store, &path)) {
-        Ok(store) => return (Arc::new(store), None),
+        Ok(store) => return (Arc::new(Checked(store)), None),
         Err(error) => error,
     };
     let _ = fs::remove_dir_all(folder.join("index-bad"));
     let _ = fs::rename(&path, folder.join("index-bad"));
     match open(&path) {
-        Ok(store) => (Arc::new(store), Some(first)),
+        Ok(store) => (Arc::new(Checked(store)), Some(first)),
         Err(error) => (Arc::new(MemoryStore::default()), Some(error)),
     }
 }

@@ -1,13 +1,10 @@
 //! A segment's columns as Arrow arrays: rows of it to send, and what was sent to become rows.
 
 use super::{
-    Table,
-    format::{ITEMS, VALUES_AT, Values, index_columns, schema},
+    Footer, Table,
+    format::{ITEMS, Values, index_columns, schema},
 };
-use crate::{
-    error::{Error, Kind, Result},
-    vfs::VfsFile,
-};
+use crate::error::{Error, Kind, Result};
 use arrow_array::{
     Array, ArrayRef, GenericBinaryArray, OffsetSizeTrait, RecordBatch, cast::AsArray, make_array,
 };
@@ -16,9 +13,6 @@ use arrow_data::ArrayData;
 use arrow_ipc as ipc;
 use arrow_schema::{DataType, Field};
 use std::{ops::Range, sync::Arc};
-
-/// Magic, padding, continuation marker and length before the schema's flatbuffer.
-const SCHEMA_AT: usize = 16;
 
 /// Rows of a segment, but for the values' bytes.
 pub struct Columns {
@@ -129,12 +123,10 @@ impl Values {
 /// The form of a segment file's values, as its schema says.
 ///
 /// # Errors
-/// `corrupt` if that does not parse; as the file system says.
-pub fn form(file: &dyn VfsFile) -> Result<Values> {
+/// `corrupt` if that does not parse.
+pub fn form(footer: &Footer) -> Result<Values> {
     let bad = || Error::corrupt("a segment's schema does not parse");
-    let mut head = vec![0; VALUES_AT as usize];
-    file.read_at(&mut head, 0)?;
-    let message = ipc::root_as_message(&head[SCHEMA_AT..]).map_err(|_| bad())?;
+    let message = ipc::root_as_message(footer.schema()).map_err(|_| bad())?;
     let schema = message.header_as_schema().ok_or_else(bad)?;
     let schema = ipc::convert::try_fb_to_schema(schema).map_err(|_| bad())?;
     Values::from_field(schema.fields().first().ok_or_else(bad)?)

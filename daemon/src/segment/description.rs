@@ -1,19 +1,20 @@
 //! What a segment says of itself, in its footer and in the index: whose elements it holds.
 
-use super::{Codec, Compression, Footer, Segment, footer};
+use super::{Codec, Compression, Footer, Seal, SegmentName, footer};
 use crate::{
     collection::Collection,
     error::{Error, Result},
-    vfs::Vfs,
+    vfs::VfsFile,
 };
+use prebake_fingerprint::{Digest, Graph};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Footer metadata: version of this use of Arrow.
 const FORMAT: &str = "prebake.format";
-/// Versions that this daemon reads and writes: with values as they are, and with compressed ones.
-const FORMAT_PLAIN: &str = "4";
-const FORMAT_LZ4: &str = "5";
+/// Versions that this daemon reads and writes: with values as they are, and with compressed ones. Before, 4 and 5 had no names
+/// and no seals.
+const FORMAT_PLAIN: &str = "6";
+const FORMAT_LZ4: &str = "7";
 /// Footer metadata: trust domain.
 const DOMAIN: &str = "prebake.domain";
 /// Footer metadata: subgraph digest.
@@ -24,6 +25,8 @@ const GRAPH: &str = "prebake.graph";
 const PIPELINE: &str = "prebake.pipeline";
 /// Footer metadata: who wrote it.
 const WRITER: &str = "prebake.writer";
+/// Footer metadata: the world that the collection's elements are proven in, hex; absent if none is known.
+const WORLD: &str = "prebake.world";
 /// Footer metadata: rows, bytes and cost, as in the index.
 const SUMMARY: &str = "prebake.summary";
 
@@ -49,37 +52,30 @@ impl Summary {
     }
 }
 
-/// What the index keeps of a segment.
+/// What the index keeps of a segment, so that its footer need not be read at start.
 #[derive(Serialize, Deserialize)]
 pub struct Record {
     /// Trust domain.
     pub domain: String,
     /// Canonical graph, hex of DAG-CBOR.
     pub graph: String,
+    /// Against which world its elements were made or proven, hex; empty if that is not known.
+    pub world: String,
     /// Bytes on disk.
     pub file_bytes: u64,
     /// Rows, bytes and cost.
     pub summary: Summary,
+    /// Of the file that all of this is of: with another it says nothing.
+    pub seal: Seal,
 }
 
 impl Record {
-    /// The record of a durable segment.
-    pub fn of(collection: &Collection, segment: &Segment) -> Self {
-        Self {
-            domain: collection.domain.0.clone(),
-            graph: hex(collection.graph.canonical()),
-            file_bytes: segment.file_bytes(),
-            summary: segment.summary(),
-        }
-    }
-
     /// Reads it from a segment's footer.
     ///
     /// # Errors
-    /// `corrupt` if the file is not a whole segment of this version.
-    pub fn read(vfs: &dyn Vfs, path: &Path) -> Result<Self> {
-        let file = vfs.open(path)?;
-        let footer = footer(&*file)?;
+    /// `corrupt` if the file is not this segment, whole and of this version.
+    pub fn read(file: &dyn VfsFile, name: SegmentName) -> Result<Self> {
+        let footer = footer(file, name)?;
         let metadata = &footer.metadata;
         let get = |key: &str| {
             let value = metadata.get(key).cloned();
@@ -89,13 +85,35 @@ impl Record {
         if version != ours {
             return Err(Error::corrupt(format!("segment format {version} is not {ours}")));
         }
+        let graph = get(GRAPH)?;
+        if digest_of(&graph)?.to_string() != get(SUBGRAPH)? {
+            return Err(Error::corrupt("a segment's graph does not match its digest"));
+        }
+        let summary: Summary =
+            serde_json::from_str(&get(SUMMARY)?).map_err(|e| Error::corrupt(e.to_string()))?;
+        if (summary.rows, summary.value_len) != (footer.rows_len(), footer.value_len()) {
+            return Err(Error::corrupt("a segment has other rows than its footer says"));
+        }
         Ok(Self {
             domain: get(DOMAIN)?,
-            graph: get(GRAPH)?,
+            graph,
+            world: metadata.get(WORLD).cloned().unwrap_or_default(),
             file_bytes: file.len()?,
-            summary: serde_json::from_str(&get(SUMMARY)?).map_err(|e| Error::corrupt(e.to_string()))?,
+            summary,
+            seal: footer.seal(),
         })
     }
+
+    /// The world of [`Record::world`].
+    pub fn world(&self) -> Option<Digest> {
+        Digest::try_from(&unhex(&self.world)?[..]).ok()
+    }
+}
+
+fn digest_of(graph: &str) -> Result<Digest> {
+    let bytes = unhex(graph).ok_or_else(|| Error::corrupt("a graph is not hex"))?;
+    let graph = Graph::from_canonical(&bytes).map_err(|e| Error::corrupt(e.to_string()))?;
+    Ok(graph.digest())
 }
 
 fn format(compressed: bool) -> &'static str {
@@ -112,7 +130,9 @@ pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
 
 /// Footer metadata: whose elements it holds.
 pub fn metadata(collection: &Collection) -> Vec<(String, String)> {
-    vec![
+    let world = collection.worlds.first();
+    let world = world.map(|world| (WORLD.into(), hex(&world.0)));
+    let mut metadata = vec![
         (DOMAIN.into(), collection.domain.0.clone()),
         (SUBGRAPH.into(), collection.graph.digest().to_string()),
         (GRAPH.into(), hex(collection.graph.canonical())),
@@ -121,7 +141,9 @@ pub fn metadata(collection: &Collection) -> Vec<(String, String)> {
             WRITER.into(),
             concat!("prebaked ", env!("CARGO_PKG_VERSION")).into(),
         ),
-    ]
+    ];
+    metadata.extend(world);
+    metadata
 }
 
 /// Whether a footer says that its segment is of this collection.

@@ -2,7 +2,7 @@
 //! boundary. Arrow writers align to 64 bytes at most, so messages are laid out here with Arrow's
 //! own flatbuffers. The drawing is in ARCHITECTURE.md.
 
-use super::{compression, frame::Frame, table::Table, tail::Tail};
+use super::{SegmentName, compression, frame::Frame, table::Table, tail::Tail};
 use crate::error::{Error, Result};
 use arrow_array::{
     Array, ArrayRef, FixedSizeBinaryArray, LargeStringArray, UInt64Array, builder::FixedSizeBinaryBuilder,
@@ -18,6 +18,14 @@ pub const VALUES_AT: u64 = 8192;
 
 /// Footer metadata: BLAKE3 of everything in the body behind the values.
 pub const ROWS_DIGEST: &str = "prebake.rows";
+
+/// Schema metadata, in the head and in the footer: the segment's name.
+pub const SEGMENT: &str = "prebake.segment";
+
+/// Bytes before the footer: [`seal`].
+pub const SEAL_LEN: u64 = blake3::OUT_LEN as u64;
+
+const SEAL_CONTEXT: &str = "prebake 2026 segment footer v1";
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -55,6 +63,7 @@ pub enum Values {
 /// # Errors
 /// If the schema does not fit the head: then the layouts are absurd and the segment is given up.
 pub fn encode(
+    name: SegmentName,
     table: &Table,
     value_len: u64,
     frame: Option<&Frame>,
@@ -62,7 +71,7 @@ pub fn encode(
 ) -> Result<Encoded> {
     let values = Values::of(table, table.len());
     let index = index_columns(table, 0..table.len());
-    let schema = schema(&values);
+    let schema = schema(&values).with_metadata(HashMap::from([(SEGMENT.into(), name.to_string())]));
 
     let mut nodes = Vec::new();
     let mut buffers = vec![];
@@ -106,10 +115,22 @@ pub fn encode(
     tail.extend([0; 4]);
     let block = ipc::Block::new(batch_at as i64, batch.len() as i32, body_len as i64);
     let footer = footer(&schema, block, &metadata);
+    tail.extend(seal(&head, tail_at + tail.len() as u64 + SEAL_LEN, &footer));
     tail.extend(&footer);
     tail.extend((footer.len() as i32).to_le_bytes());
     tail.extend(MAGIC);
     Ok(Encoded { head, tail_at, tail })
+}
+
+/// Digest of everything before the values, of the footer, and of where it begins; it stands before the footer. The footer in
+/// turn has the digests of everything else: where this one fits, no byte that is used was changed since it was written.
+pub(super) fn seal(head: &[u8], footer_at: u64, footer: &[u8]) -> [u8; SEAL_LEN as usize] {
+    let mut hasher = blake3::Hasher::new_derive_key(SEAL_CONTEXT);
+    hasher
+        .update(head)
+        .update(&footer_at.to_le_bytes())
+        .update(footer);
+    *hasher.finalize().as_bytes()
 }
 
 /// Of the columns behind the values, of the message that says where each begins, and of what stands before compressed values.

@@ -23,10 +23,10 @@ pub use description::Summary;
 pub use digest::{CHUNK_BYTES, ChunkDigests, chunks};
 pub use encoding::{Codec, Compression};
 pub use format::{Values, schema};
-pub use id::{BlockId, SegmentId};
+pub use id::{BlockId, SegmentId, SegmentName};
 pub use opened::OpenedFiles;
 pub use places::Places;
-pub use read::{Footer, Rows, footer};
+pub use read::{Footer, Rows, Seal, bears, footer};
 pub use table::{Cost, Table};
 pub use writer::{OpenSegment, Row, WriteBehind};
 
@@ -68,6 +68,8 @@ const READERS_MAX: usize = 4;
 pub struct Segment {
     /// Its number.
     pub id: SegmentId,
+    /// What it is called for good.
+    pub name: SegmentName,
     /// The collection whose elements it holds.
     pub collection: u64,
     path: PathBuf,
@@ -124,6 +126,7 @@ impl Segment {
     /// A durable segment found at start; its rows are read when they are needed.
     pub fn found(
         id: SegmentId,
+        name: SegmentName,
         collection: u64,
         path: PathBuf,
         vfs: Arc<dyn Vfs>,
@@ -132,12 +135,14 @@ impl Segment {
     ) -> Self {
         Self {
             durable: AtomicBool::new(true),
-            ..Self::new(id, collection, path, vfs, space, Held::Nothing, summary)
+            ..Self::new(id, name, collection, path, vfs, space, Held::Nothing, summary)
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one for each field that differs")]
     fn new(
         id: SegmentId,
+        name: SegmentName,
         collection: u64,
         path: PathBuf,
         vfs: Arc<dyn Vfs>,
@@ -147,6 +152,7 @@ impl Segment {
     ) -> Self {
         Self {
             id,
+            name,
             collection,
             path,
             vfs,
@@ -200,9 +206,17 @@ impl Segment {
         Ok(rows)
     }
 
+    /// What its file says of it. Blocking.
+    ///
+    /// # Errors
+    /// As [`description::Record::read`]; as the file system says.
+    pub fn record(&self) -> Result<description::Record> {
+        description::Record::read(&*self.vfs.open(&self.path)?, self.name)
+    }
+
     fn read_rows(&self) -> Result<(Footer, Rows)> {
         let file = self.vfs.open(&self.path)?;
-        let footer = footer(&*file)?;
+        let footer = footer(&*file, self.name)?;
         let digest = footer.metadata.get(ROWS_DIGEST).map_or("", String::as_str);
         let rows = footer.rows(&*file, digest)?;
         Ok((footer, rows))
@@ -239,7 +253,7 @@ impl Segment {
             return Ok((self.summary(), Values::of(table, table.len())));
         }
         let file = self.vfs.open(&self.path)?;
-        Ok((self.summary(), columns::form(&*file)?))
+        Ok((self.summary(), columns::form(&footer(&*file, self.name)?)?))
     }
 
     /// Whether its rows were read, and are of its collection.

@@ -1,15 +1,11 @@
 //! Files of durable segments that are open to be read, and the digests of their values. Digests are not kept with each
 //! segment: those of a terabyte take half a gigabyte.
 
-use super::{SegmentId, footer, stored::Stored};
-use crate::{
-    error::Result,
-    vfs::{Vfs, VfsFile},
-};
+use super::{Segment, SegmentId, footer, stored::Stored};
+use crate::{error::Result, vfs::VfsFile};
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -23,9 +19,9 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn open(path: &Path, vfs: &dyn Vfs) -> Result<Self> {
-        let file = vfs.open(path)?;
-        let stored = Arc::new(Stored::of(&footer(&*file)?)?);
+    fn open(segment: &Segment) -> Result<Self> {
+        let file = segment.vfs.open(&segment.path)?;
+        let stored = Arc::new(Stored::of(&footer(&*file, segment.name)?)?);
         Ok(Self { stored, file })
     }
 }
@@ -56,13 +52,13 @@ impl OpenedFiles {
     }
 
     /// A segment's file, opened if it is not. Blocking.
-    pub(super) fn get(&self, segment: SegmentId, path: &Path, vfs: &dyn Vfs) -> Result<Arc<Opened>> {
-        if let Some(known) = self.known(segment) {
+    pub(super) fn get(&self, segment: &Segment) -> Result<Arc<Opened>> {
+        if let Some(known) = self.known(segment.id) {
             return Ok(known);
         }
-        let opened = Arc::new(Opened::open(path, vfs)?);
+        let opened = Arc::new(Opened::open(segment)?);
         let mut all = self.files.lock();
-        all.push_front((segment, Arc::clone(&opened)));
+        all.push_front((segment.id, Arc::clone(&opened)));
         all.truncate(self.most.load(Ordering::Relaxed));
         Ok(opened)
     }

@@ -1,9 +1,9 @@
 //! Reads a segment file's footer and rows; the values are read by block, elsewhere.
 
 use super::{
-    LZ4_BLOCKS, Places,
+    LZ4_BLOCKS, Places, SegmentName,
     compression::{self, PREFIX_LEN},
-    format::{VALUES_AT, rows_digest},
+    format::{SEAL_LEN, SEGMENT, VALUES_AT, rows_digest, seal},
     table::{Cost, Table},
     tail::{NOT_COMPRESSED, behind_values},
 };
@@ -17,10 +17,14 @@ use arrow_data::ArrayData;
 use arrow_ipc as ipc;
 use arrow_schema::DataType;
 use prebake_fingerprint::Digest;
+use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::Arc};
 
 /// value, input, name, layout, cpu_ns, io_ns.
 const COLUMNS: usize = 6;
+
+/// Magic, padding, continuation marker and length before the schema's flatbuffer.
+const SCHEMA_AT: usize = 16;
 
 /// Footer length and magic at the very end of an Arrow file.
 const TRAILER_LEN: u64 = 10;
@@ -43,15 +47,27 @@ pub struct Footer {
     prefix: Vec<u8>,
     /// Bytes of all elements.
     value_len: u64,
-    /// The record batch's message, which all of the above but the metadata is from.
-    message: Vec<u8>,
+    /// All that stands before the values, with the record batch's message at its end, which all of the above but the metadata
+    /// is from.
+    head: Vec<u8>,
+    message_at: usize,
+    seal: Seal,
 }
 
-/// Reads and checks a footer. A file without a valid one does not exist.
+/// Digest of a footer, and where it stands in the file: what tells that a file is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// Where in the file.
+    pub at: u64,
+    /// The digest.
+    pub digest: [u8; SEAL_LEN as usize],
+}
+
+/// Reads and checks the footer of the segment of this name. A file without a valid one does not exist.
 ///
 /// # Errors
-/// `corrupt` for anything that is not a whole segment.
-pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
+/// `corrupt` for anything that is not this segment, whole and unchanged.
+pub fn footer(file: &dyn VfsFile, name: SegmentName) -> Result<Footer> {
     let bad = |what: &str| Error::corrupt(format!("not a segment: {what}"));
     let file_len = file.len()?;
     let mut trailer = [0; TRAILER_LEN as usize];
@@ -62,12 +78,27 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
     let footer_len = ipc::reader::read_footer_length(trailer).map_err(|_| bad("no footer"))? as u64;
     let footer_at = trailer_at
         .checked_sub(footer_len)
-        .filter(|at| *at > VALUES_AT && footer_len <= FOOTER_LEN_MAX)
+        .filter(|at| *at > VALUES_AT + SEAL_LEN && footer_len <= FOOTER_LEN_MAX)
         .ok_or_else(|| bad("its footer does not fit"))?;
-    let mut bytes = vec![0; footer_len as usize];
-    file.read_at(&mut bytes, footer_at)?;
-    let footer = ipc::root_as_footer(&bytes).map_err(|_| bad("its footer does not parse"))?;
+    let mut bytes = vec![0; (SEAL_LEN + footer_len) as usize];
+    file.read_at(&mut bytes, footer_at - SEAL_LEN)?;
+    let (sealed, bytes) = bytes.split_at(SEAL_LEN as usize);
+    let mut head = vec![0; VALUES_AT as usize];
+    file.read_at(&mut head, 0)?;
+    let digest = seal(&head, footer_at, bytes);
+    if digest != *sealed {
+        return Err(bad("its head or its footer does not match their digest"));
+    }
+    let footer = ipc::root_as_footer(bytes).map_err(|_| bad("its footer does not parse"))?;
 
+    let schema = footer.schema().ok_or_else(|| bad("no schema"))?;
+    let mut said = schema.custom_metadata().into_iter().flatten();
+    let said = said
+        .find(|kv| kv.key() == Some(SEGMENT))
+        .and_then(|kv| kv.value());
+    if said != Some(&*name.to_string()) {
+        return Err(bad("it is another one"));
+    }
     let blocks = footer.recordBatches().ok_or_else(|| bad("no record batch"))?;
     if blocks.len() != 1 {
         return Err(bad("not one record batch"));
@@ -78,12 +109,12 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
         return Err(bad("its values are not where they belong"));
     }
     let body_len = u64::try_from(block.bodyLength()).map_err(|_| bad("negative body"))?;
-    if VALUES_AT + body_len > footer_at {
+    if body_len > footer_at - SEAL_LEN - VALUES_AT {
         return Err(bad("its body ends behind its footer"));
     }
-    let mut message = vec![0; len as usize];
-    file.read_at(&mut message, at as u64)?;
-    let parsed = ipc::root_as_message(&message[8..]).map_err(|_| bad("its message does not parse"))?;
+    let message_at = at as usize;
+    let parsed =
+        ipc::root_as_message(&head[message_at + 8..]).map_err(|_| bad("its message does not parse"))?;
     let batch = parsed
         .header_as_record_batch()
         .ok_or_else(|| bad("its message is no record batch"))?;
@@ -116,11 +147,30 @@ pub fn footer(file: &dyn VfsFile) -> Result<Footer> {
         rows,
         buffers,
         tensor,
-        message,
         body_len,
         prefix,
         value_len,
+        seal: Seal {
+            at: footer_at - SEAL_LEN,
+            digest,
+        },
+        head,
+        message_at,
     })
+}
+
+/// Whether a file has this seal where it should stand: then it is the file whose footer was read, and no other.
+///
+/// # Errors
+/// As the file system says.
+pub fn bears(file: &dyn VfsFile, seal: &Seal) -> Result<bool> {
+    let mut digest = [0; SEAL_LEN as usize];
+    if seal.at.checked_add(SEAL_LEN).is_none_or(|end| end > u64::MAX / 2) || file.len()? < seal.at + SEAL_LEN
+    {
+        return Ok(false);
+    }
+    file.read_at(&mut digest, seal.at)?;
+    Ok(digest == seal.digest)
 }
 
 /// Whether a record batch is compressed, in the one way in which ours are.
@@ -152,6 +202,26 @@ impl Footer {
         self.value_len
     }
 
+    /// Elements.
+    pub fn rows_len(&self) -> u64 {
+        self.rows
+    }
+
+    /// What tells this file from all others.
+    pub fn seal(&self) -> Seal {
+        self.seal
+    }
+
+    /// The schema as it stands before the values.
+    pub(super) fn schema(&self) -> &[u8] {
+        &self.head[SCHEMA_AT..self.message_at]
+    }
+
+    /// The record batch's message.
+    fn message(&self) -> &[u8] {
+        &self.head[self.message_at..]
+    }
+
     /// Whether they are compressed.
     pub(super) fn is_compressed(&self) -> bool {
         !self.prefix.is_empty()
@@ -175,7 +245,7 @@ impl Footer {
             .ok_or_else(|| Error::corrupt("a segment's values exceed its body"))?;
         let mut tail = vec![0; tail_len as usize];
         file.read_at(&mut tail, VALUES_AT + begin)?;
-        if rows_digest(&self.message, &tail, &self.prefix) != digest {
+        if rows_digest(self.message(), &tail, &self.prefix) != digest {
             return Err(Error::corrupt("a segment's rows do not match their digest"));
         }
         let columns = Columns {
@@ -183,6 +253,10 @@ impl Footer {
             tail: Buffer::from_vec(tail),
             begin,
         };
+        // Before anything is made of a size that a row count says.
+        if columns.buffer(INPUT)?.len() as u64 / 32 < self.rows {
+            return Err(Error::corrupt("a segment has more rows than inputs"));
+        }
         let rows = Rows {
             ends: columns.ends()?,
             inputs: columns.fixed(INPUT, DataType::FixedSizeBinary(32))?.into(),

@@ -158,7 +158,7 @@ impl Segment {
                 _ => return Err(Error::corrupt("a block has no digests")),
             }
         }
-        let opened = ram.opened().get(self.id, &self.path, &*self.vfs)?;
+        let opened = ram.opened().get(self)?;
         Ok(Source {
             file: Arc::clone(&opened.file),
             stored: Arc::clone(&opened.stored),

@@ -1,7 +1,7 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BlockId, Cost, Held, Location, Segment, SegmentId, Space, Summary, Table, description,
+    BlockId, Cost, Held, Location, Segment, SegmentId, SegmentName, Space, Summary, Table, description,
     encoding::Encoding, format::encode, stored::Stored, table::ROW_BYTES,
 };
 use crate::{
@@ -66,6 +66,7 @@ impl OpenSegment {
     /// As the file system says.
     pub fn create(
         id: SegmentId,
+        name: SegmentName,
         collection: u64,
         path: PathBuf,
         vfs: Arc<dyn Vfs>,
@@ -73,7 +74,7 @@ impl OpenSegment {
         now: Duration,
     ) -> Result<Self> {
         let rows = Held::All(Table::default());
-        let segment = Segment::new(id, collection, path, vfs, space, rows, Summary::default());
+        let segment = Segment::new(id, name, collection, path, vfs, space, rows, Summary::default());
         let file = segment.vfs.create(&segment.temporary_path())?;
         *segment.file.write() = Some(Arc::clone(&file));
         Ok(Self {
@@ -239,7 +240,7 @@ impl OpenSegment {
         described.extend(stored.metadata());
         let (encoded, places) = match &*segment.held.read() {
             Held::All(table) => (
-                encode(table, value_len, stored.frame(), &described)?,
+                encode(segment.name, table, value_len, stored.frame(), &described)?,
                 table.places(),
             ),
             _ => return Err(lost_its_rows()),

@@ -4,7 +4,8 @@
 use crate::{
     cache::Cache,
     config::Config,
-    error::{Error, Kind, Result},
+    error::{Error, Result},
+    random::{Random, SystemRandom},
     status, task,
 };
 use http_body_util::Full;
@@ -141,10 +142,7 @@ fn token(config: &Config) -> Result<Arc<str>> {
         return Ok(token.trim().into());
     }
     let mut bytes = [0; TOKEN_BYTES];
-    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    if got != Ok(TOKEN_BYTES) {
-        return Err(Error::new(Kind::Io, "io", "no randomness for the metrics token"));
-    }
+    SystemRandom.fill(&mut bytes)?;
     let token = crate::segment::description::hex(&bytes);
     let mut file = fs::OpenOptions::new();
     let file = file.write(true).create_new(true).mode(0o600).open(path);

@@ -25,6 +25,7 @@ use crate::{
     metrics::Metrics,
     misses::Misses,
     quarantine::Quarantine,
+    random::{Random, SystemRandom},
     recovery,
     refusals::Refusals,
     session::Sessions,
@@ -194,6 +195,7 @@ fn claim(dir: &Path) -> Result<File> {
 fn build(config: Config, descriptors: Descriptors) -> Result<Cache> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
+    let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let quarantine = Quarantine::open(config.dir.clone(), Arc::clone(&vfs))?;
     let (index, problem) = index::open_or_rebuild(&config.dir);
     let metrics = Metrics::new(&*index)
@@ -221,6 +223,7 @@ fn build(config: Config, descriptors: Descriptors) -> Result<Cache> {
         Budget::new(config.ssd_bytes, "ssd-full"),
         vfs,
         Arc::clone(&clock),
+        Arc::clone(&random),
         Arc::clone(&ram),
         on_evict,
     );
@@ -228,7 +231,7 @@ fn build(config: Config, descriptors: Descriptors) -> Result<Cache> {
     let boot_id = clock.wall_ns().unsigned_abs();
     Ok(Cache {
         config,
-        catalog: Catalog::default(),
+        catalog: Catalog::new(random),
         graphs: Graphs::default(),
         sessions: Sessions::at_most(descriptors.sessions()),
         misses: Misses::default(),

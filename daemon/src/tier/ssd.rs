@@ -10,7 +10,8 @@ use crate::{
     budget::{Budget, Reservation},
     clock::Clock,
     error::{Error, Kind, Result},
-    segment::{OpenSegment, Segment, SegmentId, Space, Summary},
+    random::Random,
+    segment::{OpenSegment, Segment, SegmentId, SegmentName, Space, Summary},
     tier::ram::RamTier,
     vfs::Vfs,
 };
@@ -96,6 +97,7 @@ pub struct SsdTier {
     folder: PathBuf,
     vfs: Arc<dyn Vfs>,
     clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
     ram: Arc<RamTier>,
     budget: Arc<Budget>,
     state: Mutex<State>,
@@ -111,6 +113,7 @@ impl SsdTier {
         budget: Arc<Budget>,
         vfs: Arc<dyn Vfs>,
         clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
         ram: Arc<RamTier>,
         on_evict: impl Fn(&Evicted) + Send + Sync + 'static,
     ) -> Self {
@@ -118,6 +121,7 @@ impl SsdTier {
             folder,
             vfs,
             clock,
+            random,
             ram,
             budget,
             state: Mutex::default(),
@@ -139,25 +143,36 @@ impl SsdTier {
                 "a sync failed: nothing more is stored until the daemon is restarted",
             ));
         }
-        let id = SegmentId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let path = self.folder.join(format!("{label}-{:08x}.arrow", id.0));
+        let (id, name) = (self.next_id(), SegmentName::draw(&*self.random)?);
+        let path = self.folder.join(name.file_name(label));
         let now = self.clock.monotonic();
         let vfs = Arc::clone(&self.vfs);
-        let open = OpenSegment::create(id, collection, path, vfs, self.nothing(), now)?;
+        let open = OpenSegment::create(id, name, collection, path, vfs, self.nothing(), now)?;
         self.add(Arc::clone(open.segment()));
         Ok(open)
     }
 
     /// Takes in a segment found at start. Its bytes count even beyond the budget.
-    pub fn adopt(&self, name: &str, id: SegmentId, collection: u64, bytes: u64, summary: Summary) {
-        self.next_id.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
+    pub fn adopt(
+        &self,
+        file_name: &str,
+        name: SegmentName,
+        collection: u64,
+        bytes: u64,
+        summary: Summary,
+    ) -> Arc<Segment> {
         let mut space = self.nothing();
         space.disk.set(bytes);
-        let path = self.folder.join(name);
+        let path = self.folder.join(file_name);
         let vfs = Arc::clone(&self.vfs);
-        self.add(Arc::new(Segment::found(
-            id, collection, path, vfs, space, summary,
-        )));
+        let segment = Segment::found(self.next_id(), name, collection, path, vfs, space, summary);
+        let segment = Arc::new(segment);
+        self.add(Arc::clone(&segment));
+        segment
+    }
+
+    fn next_id(&self) -> SegmentId {
+        SegmentId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
     fn nothing(&self) -> Space {

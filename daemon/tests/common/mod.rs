@@ -6,6 +6,7 @@ use prebake_daemon::{
     clock::Clock,
     collection::{Collection, Domain, Nearest, Origin},
     memory::{BLOCK_BYTES, Block, BlockWriter},
+    random::SystemRandom,
     segment::{Cost, Location, OpenSegment, Row},
     tier::{ram::RamTier, ssd::SsdTier},
     vfs::OsVfs,
@@ -58,6 +59,7 @@ pub fn tiers(folder: &Path, ram_bytes: u64, ssd_bytes: u64) -> Tiers {
         Budget::new(ssd_bytes, "ssd-full"),
         Arc::new(OsVfs),
         Arc::clone(&clock) as Arc<dyn Clock>,
+        Arc::new(SystemRandom),
         Arc::clone(&ram),
         move |_| {
             count.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +98,9 @@ pub fn collection() -> Collection {
         graph,
         Origin::default(),
         Nearest::default(),
+        &SystemRandom,
     )
+    .unwrap()
 }
 
 /// Bytes that differ for every seed and offset.
