@@ -128,14 +128,15 @@ impl Entries {
         self.names.insert(name);
     }
 
-    /// Makes all rows of a segment entries, unless they are.
-    pub fn enter(&mut self, segment: &Arc<Segment>, keys: &Keys) {
-        if self.homes.iter().any(|home| home.id == segment.id) {
-            return;
-        }
+    /// Makes all rows of a segment entries; whether it had none here so far. If it had, they take the place of ghosts alone.
+    pub fn enter(&mut self, segment: &Arc<Segment>, keys: &Keys) -> bool {
+        let is_new = self.homes.iter().all(|home| home.id != segment.id);
         for (row, (tag, name)) in keys.tags.iter().zip(&keys.names).enumerate() {
-            self.insert(segment, row as u32, *tag, *name);
+            if is_new || self.locate(*tag).is_none() {
+                self.insert(segment, row as u32, *tag, *name);
+            }
         }
+        is_new
     }
 
     /// Forgets entries whose segments are gone, if there may be too many.

@@ -43,6 +43,7 @@ pub mod metrics;
 pub mod misses;
 mod names;
 mod notes;
+pub mod open;
 pub mod quarantine;
 pub mod random;
 pub mod read_ahead;

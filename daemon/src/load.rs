@@ -26,6 +26,14 @@ impl Collection {
         self.state.lock().found.push(segment);
     }
 
+    /// Has the rows of all durable segments looked through once more, after one of them was found to be damaged: another may
+    /// hold what that one seemed to. (A file that was removed is back after a crash, beside the one that was written since.)
+    pub fn find_again(&self, ssd: &SsdTier) {
+        let mut others = ssd.all();
+        others.retain(|segment| segment.collection == self.id && segment.is_durable() && segment.is_loaded());
+        self.state.lock().found.extend(others);
+    }
+
     /// Whether [`Collection::load`] has nothing left to do.
     pub fn is_loaded(&self) -> bool {
         self.state.lock().found.is_empty()
@@ -72,9 +80,10 @@ impl Collection {
                 let summary = segment.summary();
                 // Locks are taken in this order everywhere: collection, then segment.
                 let mut state = self.state.lock();
-                state.entries.enter(segment, &keys);
-                state.rows += summary.rows;
-                state.cpu_ns += summary.cpu_ns;
+                if state.entries.enter(segment, &keys) {
+                    state.rows += summary.rows;
+                    state.cpu_ns += summary.cpu_ns;
+                }
             }
             Err(error) if error.kind() == Kind::Corrupt => {
                 tracing::warn!(%error, file = %segment.path().display(), "dropping a segment");

@@ -11,30 +11,14 @@ mod identity;
 mod planning;
 
 use crate::{
-    budget::Budget,
     cache::Cache,
-    catalog::Catalog,
-    cgroup,
-    clock::{Clock, SystemClock},
     config::Config,
     descriptors::Descriptors,
     error::{Error, Kind, Result},
-    graphs::Graphs,
-    index::{self, IndexSpace},
-    memory::BLOCK_BYTES,
-    metrics::Metrics,
-    misses::Misses,
-    quarantine::Quarantine,
-    random::{Random, SystemRandom},
-    recovery,
-    refusals::Refusals,
-    session::Sessions,
+    index,
+    open::Host,
     task,
-    tier::{
-        ram::RamTier,
-        ssd::{SsdTier, Why},
-    },
-    vfs::{OsVfs, Vfs},
+    tier::ssd::Why,
 };
 use door::Door;
 use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer};
@@ -51,9 +35,6 @@ use tokio_stream::StreamExt;
 
 /// How often idle segments, counters and the idle exit are looked at.
 const TICK: Duration = Duration::from_millis(500);
-
-/// Of what its container may have the daemon keeps one part in so many for itself: its heap, its index, dirty pages.
-const OWN_MEMORY_SHARE: u64 = 4;
 
 /// HTTP/2 streams of one connection: a client has one request under way, a thread pool some.
 const STREAMS_MAX: u32 = 64;
@@ -79,8 +60,7 @@ impl Server {
         config.check()?;
         let lock = claim(&config.dir)?;
         let descriptors = Descriptors::raise();
-        let cache = Arc::new(build(config, descriptors)?);
-        let report = recovery::run(&cache, &OsVfs)?;
+        let (cache, report) = Cache::open(config, Host::system, descriptors)?;
         tracing::info!(?report, dir = %cache.config.dir.display(), "ready");
         let bind = |path: std::path::PathBuf| {
             // Ours by the lock: a socket left behind by a killed daemon.
@@ -190,93 +170,6 @@ fn claim(dir: &Path) -> Result<File> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     make(&dir.join("segments")).map_err(failed)?;
     Ok(lock)
-}
-
-fn build(config: Config, descriptors: Descriptors) -> Result<Cache> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
-    let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    let quarantine = Quarantine::open(config.dir.clone(), Arc::clone(&vfs))?;
-    let (index, problem) = index::open_or_rebuild(&config.dir);
-    let metrics = Metrics::new(&*index)
-        .map(Arc::new)
-        .map_err(|e| Error::new(Kind::Invalid, "metrics", e.to_string()))?;
-    let mut warnings: Vec<_> = problem.iter().map(ToString::to_string).collect();
-    let ram_bytes = ram_bytes(&config, descriptors, &mut warnings);
-    let ram = Arc::new(RamTier::new(ram_bytes, config.huge_pages)?);
-    ram.opened().keep(descriptors.files());
-    let on_evict = {
-        let (metrics, index) = (Arc::clone(&metrics), Arc::clone(&index));
-        move |evicted: &crate::tier::ssd::Evicted| {
-            metrics.evictions.with_label_values(&["ssd"]).inc();
-            metrics
-                .evicted_bytes
-                .with_label_values(&["ssd"])
-                .inc_by(evicted.file_bytes);
-            metrics.evicted_cost.inc_by(evicted.summary.cpu_ns as f64 / 1e9);
-            let name = evicted.segment.path().file_name().unwrap_or_default();
-            let _ = index.remove(index::Space::Segments, name.as_encoded_bytes());
-        }
-    };
-    let ssd = SsdTier::new(
-        config.dir.join("segments"),
-        Budget::new(config.ssd_bytes, "ssd-full"),
-        vfs,
-        Arc::clone(&clock),
-        Arc::clone(&random),
-        Arc::clone(&ram),
-        on_evict,
-    );
-    let index_space = IndexSpace::new(ssd.side_reservation()?, index.bytes_on_disk());
-    let boot_id = clock.wall_ns().unsigned_abs();
-    Ok(Cache {
-        config,
-        catalog: Catalog::new(random),
-        graphs: Graphs::default(),
-        sessions: Sessions::at_most(descriptors.sessions()),
-        misses: Misses::default(),
-        refusals: Refusals::default(),
-        quarantine,
-        ram,
-        ssd: Arc::new(ssd),
-        index,
-        index_space,
-        metrics,
-        clock,
-        boot_id,
-        warnings,
-    })
-}
-
-/// What is configured, or less if the process may not have so much; then it is said.
-fn ram_bytes(config: &Config, descriptors: Descriptors, warnings: &mut Vec<String>) -> u64 {
-    let mut bytes = config.ram_bytes;
-    // Past a container's limit nothing is refused: the daemon is killed.
-    if let Some(limit) = cgroup::memory_max() {
-        let most = limit - limit / OWN_MEMORY_SHARE;
-        if most < bytes {
-            bytes = most;
-            warnings.push(format!(
-                "the memory limit of the daemon's cgroup, {limit} bytes, is enough for {most} bytes of the RAM tier: raise it \
-                 or set --ram-bytes"
-            ));
-        }
-    }
-    // Each block is a descriptor.
-    let most = descriptors.blocks().saturating_mul(BLOCK_BYTES);
-    if most < bytes {
-        bytes = most;
-        warnings.push(format!(
-            "{} descriptors are enough for {most} bytes of the RAM tier and {} jobs at once: raise RLIMIT_NOFILE \
-             (ulimit -n, LimitNOFILE=)",
-            descriptors.count(),
-            descriptors.sessions()
-        ));
-    }
-    for warning in &*warnings {
-        tracing::warn!("{warning}");
-    }
-    bytes.max(RamTier::BYTES_MIN)
 }
 
 /// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.

@@ -1,6 +1,9 @@
 //! What the daemon's tests share: tiers over a temporary folder, and elements to put there.
 #![allow(dead_code, clippy::unwrap_used, missing_docs)]
 
+pub mod faulty;
+pub mod store;
+
 use prebake_daemon::{
     budget::Budget,
     clock::Clock,

@@ -1,0 +1,241 @@
+//! A daemon's cache with pipelines of which every value is known: what is served can be told right from wrong.
+
+use super::{
+    TestClock, element,
+    faulty::{Disk, Draw},
+};
+use parking_lot::Mutex;
+use prebake_daemon::{
+    Config, Result,
+    cache::{Cache, Mismatch, domain_of},
+    collection::{Answer, Collection, Item, Request},
+    commit::{Committed, Element, Source},
+    descriptors::Descriptors,
+    index::{Checked, IndexStore, MemoryStore, Space},
+    memory::{BLOCK_BYTES, BlockWriter},
+    open::Host,
+    random::Random,
+    segment::{BlockId, Cost, Location},
+    session::{Peer, Session},
+    tier::{ram::RamTier, ssd::Why},
+};
+use prebake_fingerprint::{Digest, Graph};
+use prebake_proto::v1;
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+
+const ME: Peer = Peer { uid: 1, pid: 0 };
+
+/// A pipeline, and one of its items.
+pub type Entry = (u64, u64);
+
+/// A value's bytes: no two are alike.
+pub fn value((pipeline, item): Entry) -> Vec<u8> {
+    let seed = pipeline << 32 | item;
+    element(seed, 40 + Draw(seed).below(3000) as usize)
+}
+
+fn graph(pipeline: u64) -> Graph {
+    let json = format!(
+        r#"{{"version":1,"output":"b","operators":[
+        {{"id":"a","name":"files","source":{{"files":{{}}}},"determinism":{{"deterministic":true}}}},
+        {{"id":"b","name":"decode{pipeline}","inputs":[{{"operator":"a"}}],"determinism":{{"deterministic":true}}}}]}}"#
+    );
+    Graph::try_from(serde_json::from_str::<v1::Graph>(&json).unwrap()).unwrap()
+}
+
+fn item(n: u64) -> Item {
+    // The same for all pipelines: only the collection tells their entries apart.
+    Item {
+        fingerprint: Digest(*blake3::hash(&n.to_le_bytes()).as_bytes()),
+        name: format!("f{n}"),
+    }
+}
+
+struct Bytes(Vec<u8>);
+
+impl Source for Bytes {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn append(&self, offset: u64, len: usize, to: &mut BlockWriter) -> Result<()> {
+        to.append(&self.0[offset as usize..offset as usize + len])
+    }
+}
+
+struct Drawn(Mutex<Draw>);
+
+impl Random for Drawn {
+    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
+        let mut draw = self.0.lock();
+        bytes.fill_with(|| draw.next() as u8);
+        Ok(())
+    }
+}
+
+/// An index that can be put back as it was.
+pub fn copy_of(index: &dyn IndexStore) -> Arc<dyn IndexStore> {
+    let copy = Checked(MemoryStore::default());
+    for space in Space::ALL {
+        copy.put(space, &index.scan(space).unwrap()).unwrap();
+    }
+    Arc::new(copy)
+}
+
+pub fn empty_index() -> Arc<dyn IndexStore> {
+    Arc::new(Checked(MemoryStore::default()))
+}
+
+/// One life of a daemon.
+pub struct Store {
+    pub cache: Arc<Cache>,
+    session: Arc<Session>,
+}
+
+impl Store {
+    /// Starts over a disk and an index; `life` draws names and keys.
+    pub fn start(disk: &Disk, index: &Arc<dyn IndexStore>, life: u64) -> Result<Self> {
+        let config = Config {
+            dir: PathBuf::from("/cache"),
+            ram_bytes: RamTier::BYTES_MIN,
+            ssd_bytes: 1 << 30,
+            ..Config::default()
+        };
+        let host = |_: &Config| Host {
+            vfs: Arc::new(disk.clone()),
+            clock: Arc::<TestClock>::default(),
+            random: Arc::new(Drawn(Mutex::new(Draw(life)))),
+            index: Arc::clone(index),
+            problem: None,
+        };
+        let (cache, _) = Cache::open(config, host, Descriptors::raise())?;
+        let session = cache.sessions.open(ME, "t".into())?;
+        Ok(Self { cache, session })
+    }
+
+    fn collection(&self, pipeline: u64) -> Option<Arc<Collection>> {
+        self.cache.plan(&self.session, &graph(pipeline)).unwrap().ok()
+    }
+
+    fn ask(&self, collection: &Collection, n: u64) -> Answer {
+        let items = [item(n)];
+        let request = Request {
+            session: self.session.id,
+            wanted: &items,
+            ahead: &[],
+            leases_max: 1,
+            lease: Duration::from_secs(60),
+            items: 0,
+        };
+        collection.acquire(&request, &*self.cache.clock).answers.remove(0)
+    }
+
+    /// Stores the values that are not there; whether all were taken.
+    pub fn put(&self, pipeline: u64, items: impl IntoIterator<Item = u64>) -> bool {
+        let Some(collection) = self.collection(pipeline) else {
+            return false;
+        };
+        let mut all = true;
+        for n in items {
+            let Answer::Granted(token) = self.ask(&collection, n) else {
+                continue;
+            };
+            let bytes = Bytes(value((pipeline, n)));
+            let element = Element {
+                item: item(n),
+                token,
+                layout: format!(r#"{{"kind":"bytes","len":{}}}"#, bytes.0.len()),
+                offset: 0,
+                len: bytes.0.len() as u64,
+                cost: Cost {
+                    cpu_ns: 1_000_000,
+                    io_ns: 0,
+                },
+            };
+            let committed = self
+                .cache
+                .commit(&self.session, &collection, &bytes, vec![element]);
+            all &= matches!(committed[0], Committed::At(_));
+        }
+        all
+    }
+
+    fn locate(&self, (pipeline, n): Entry) -> Option<Location> {
+        let collection = self.collection(pipeline)?;
+        match self.ask(&collection, n) {
+            Answer::Hit(location) => Some(location),
+            Answer::Granted(_) => {
+                collection.release(&[item(n).fingerprint], self.session.id);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// What a job is served for an entry; None if it is to compute it. It asks again where what it was told is gone.
+    pub fn served(&self, entry: Entry) -> Option<Vec<u8>> {
+        (0..3).find_map(|_| self.read(self.locate(entry)?))
+    }
+
+    fn read(&self, at: Location) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < at.len {
+            let offset = at.offset + bytes.len() as u64;
+            let id = BlockId {
+                segment: at.segment,
+                index: (offset / BLOCK_BYTES) as u32,
+            };
+            let (block, _) = self.cache.block(&domain_of(ME), id).ok()?;
+            let within = offset % BLOCK_BYTES;
+            let mut part = vec![0; (at.len - bytes.len() as u64).min(BLOCK_BYTES - within) as usize];
+            block.read(within, &mut part).ok()?;
+            bytes.extend(part);
+        }
+        Some(bytes)
+    }
+
+    /// Entries that are served; each as it was computed.
+    pub fn check(&self, entries: impl IntoIterator<Item = Entry>) -> BTreeSet<Entry> {
+        let found = entries.into_iter().filter(|entry| match self.served(*entry) {
+            None => false,
+            Some(bytes) => {
+                assert!(bytes == value(*entry), "{entry:?}: wrong bytes were served");
+                true
+            }
+        });
+        found.collect()
+    }
+
+    /// Makes all that is published durable; what of these entries is then.
+    pub fn sync(&self, entries: impl IntoIterator<Item = Entry>) -> BTreeSet<Entry> {
+        self.cache.sync();
+        let is_durable = |entry: &Entry| {
+            let at = self.locate(*entry);
+            at.and_then(|at| self.cache.ssd.get(at.segment))
+                .is_some_and(|s| s.is_durable())
+        };
+        entries.into_iter().filter(is_durable).collect()
+    }
+
+    /// Drops all that is durable.
+    pub fn gc(&self) {
+        self.cache.ssd.shrink(0, Why::Asked);
+    }
+
+    /// Finds that a pipeline does not reproduce.
+    pub fn mismatch(&self, pipeline: u64) {
+        if let Some(collection) = self.collection(pipeline) {
+            let found = Mismatch {
+                item: "f0".into(),
+                reason: "other".into(),
+                cpu_ns: 1,
+            };
+            self.cache.mismatched(&self.session, &collection, found);
+        }
+    }
+
+    /// Whether nothing of a pipeline is served nor stored.
+    pub fn is_quarantined(&self, pipeline: u64) -> bool {
+        self.collection(pipeline).is_none()
+    }
+}
