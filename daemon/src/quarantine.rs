@@ -1,9 +1,11 @@
 //! Subgraphs that did not reproduce: nothing of them, or of what is downstream of them, is served or stored until their
 //! user clears them.
 //!
-//! Unlike the index, which is disposable, the list must outlive any crash: it is a file of its own, replaced whole and
+//! Unlike the index, which is disposable, the list must outlive any crash: it has files of its own, replaced whole and
 //! synced before a mismatch is acknowledged. The entries themselves are dropped, so that even without the file no bytes
 //! that were found wrong come back.
+
+mod file;
 
 use crate::{
     codes,
@@ -30,9 +32,6 @@ const SHOWN_DIGITS: usize = 16;
 /// Bytes of an item's name and of a reason: a line or two for a person.
 const ITEM_BYTES_MAX: usize = 256;
 const REASON_BYTES_MAX: usize = 1024;
-
-/// Its name in the daemon's folder.
-const FILE: &str = "quarantine.json";
 
 /// A subgraph that did not reproduce, and how that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,21 +108,7 @@ impl Quarantine {
     /// # Errors
     /// `io` if it cannot be read, `corrupt` if it is none: the daemon must not start as if nothing were on it.
     pub fn open(folder: PathBuf, vfs: Arc<dyn Vfs>) -> Result<Self> {
-        let known = match vfs.list(&folder)?.iter().any(|(name, _)| name == FILE) {
-            false => Vec::new(),
-            true => {
-                let file = vfs.open(&folder.join(FILE))?;
-                let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-                file.read_at(&mut bytes, 0)?;
-                serde_json::from_slice(&bytes).map_err(|e| {
-                    let file = folder.join(FILE);
-                    Error::corrupt(format!(
-                        "{} lists what did not reproduce, and cannot be read ({e}): remove it to clear all",
-                        file.display()
-                    ))
-                })?
-            }
-        };
+        let known = file::read(&folder, &*vfs)?;
         Ok(Self {
             folder,
             vfs,
@@ -219,15 +204,8 @@ impl Quarantine {
         Ok(cleared)
     }
 
-    /// Replaces the file: complete under a new name and synced before it has the old one's.
     fn write(&self, list: &[Quarantined]) -> Result<()> {
-        let text = serde_json::to_vec(list).map_err(|e| Error::corrupt(e.to_string()))?;
-        let (path, new) = (self.folder.join(FILE), self.folder.join(format!("{FILE}.new")));
-        self.vfs.remove(&new)?;
-        let file = self.vfs.create(&new)?;
-        file.write_at(&text, 0)?;
-        file.sync()?;
-        self.vfs.publish(&new, &path)
+        file::write(&self.folder, &*self.vfs, list)
     }
 }
 

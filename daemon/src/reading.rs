@@ -91,7 +91,10 @@ impl Cache {
                 self.metrics.errors.with_label_values(&[error.code()]).inc();
                 if error.kind() == Kind::Corrupt {
                     tracing::error!(%error, "a segment does not match its digests and is dropped");
-                    let owner = self.ssd.get(segment).and_then(|s| self.catalog.find(s.collection));
+                    let owner = self
+                        .ssd
+                        .get(segment)
+                        .and_then(|s| self.catalog.find(s.collection));
                     self.ssd.remove(segment, Why::Corrupt);
                     if let Some(collection) = owner {
                         collection.find_again(&self.ssd);

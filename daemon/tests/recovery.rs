@@ -106,7 +106,7 @@ async fn durable_entries_survive_with_the_index_and_without() {
 
     for without_index in [false, true] {
         if without_index {
-            fs::remove_dir_all(dir.path().join("index-v1")).unwrap();
+            fs::remove_dir_all(dir.path().join("index-v2")).unwrap();
         }
         let server = start(dir.path());
         let session = server.cache().sessions.open(ME, "t".into()).unwrap();

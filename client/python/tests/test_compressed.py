@@ -106,7 +106,7 @@ def setting() -> Iterator[Setting]:
 def test_token_ids_are_compressed_and_come_back(setting: Setting, kind: str) -> None:
     with setting.daemon(1 << 30):
         assert setting.run(kind)["computed"] == COUNT
-    shutil.rmtree(setting.folder / "cache" / "index-v1")
+    shutil.rmtree(setting.folder / "cache" / "index-v2")
     with setting.daemon() as daemon:
         for how in ("shuffled", "in order"):
             read = setting.run(kind, how)

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use super::*;
+use super::{file::FILES, *};
 use crate::vfs::OsVfs;
 use prebake_fingerprint::Operator;
 use tempfile::TempDir;
@@ -115,17 +115,40 @@ fn names_and_reasons_are_cut_and_the_list_is_bounded() {
 #[test]
 fn a_list_that_cannot_be_read_is_not_taken_for_an_empty_one() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join(FILE), "[{").unwrap();
+    std::fs::write(folder.path().join(FILES[0]), "[{").unwrap();
     let error = open(&folder).err().unwrap();
     assert_eq!(error.kind(), Kind::Corrupt);
-    assert!(error.to_string().contains("remove it"), "{error}");
+    assert!(error.to_string().contains("remove both"), "{error}");
+}
+
+#[test]
+fn no_flipped_bit_and_no_lost_byte_of_a_file_lifts_a_quarantine() {
+    let folder = tempfile::tempdir().unwrap();
+    open(&folder).unwrap().add(found(&["decode"])).unwrap();
+    for name in FILES {
+        let path = folder.path().join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let flipped = (0..8 * whole.len()).map(|bit| {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        });
+        let cut = (0..whole.len()).map(|len| whole[..len].to_vec());
+        for (n, damaged) in flipped.chain(cut).enumerate() {
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(open(&folder).unwrap().len(), 1, "{name}, damage {n}");
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "both are whole again");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(open(&folder).unwrap().len(), 1, "{name} is gone");
+    }
 }
 
 #[test]
 fn a_list_half_written_is_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     open(&folder).unwrap().add(found(&["decode"])).unwrap();
-    std::fs::write(folder.path().join(format!("{FILE}.new")), "[").unwrap();
+    std::fs::write(folder.path().join(format!("{}.new", FILES[0])), "[").unwrap();
     let quarantine = open(&folder).unwrap();
     assert_eq!(quarantine.len(), 1);
     quarantine.add(found(&["decode", "resize"])).unwrap();

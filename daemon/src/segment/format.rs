@@ -115,7 +115,11 @@ pub fn encode(
     tail.extend([0; 4]);
     let block = ipc::Block::new(batch_at as i64, batch.len() as i32, body_len as i64);
     let footer = footer(&schema, block, &metadata);
-    tail.extend(seal(&head, tail_at + tail.len() as u64 + SEAL_LEN, &footer));
+    tail.extend(seal(
+        &head[..VALUES_AT as usize],
+        tail_at + tail.len() as u64 + SEAL_LEN,
+        &footer,
+    ));
     tail.extend(&footer);
     tail.extend((footer.len() as i32).to_le_bytes());
     tail.extend(MAGIC);

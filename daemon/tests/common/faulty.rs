@@ -215,7 +215,27 @@ impl Disk {
         (state.fault, state.is_dead) = (None, false);
     }
 
-    /// Turns bits of a file over where it lies: `how` is given its bytes.
+    /// Another disk with the same on it.
+    pub fn copy(&self) -> Self {
+        let state = self.0.lock();
+        let inode = |(number, inode): (&u64, &Inode)| {
+            let copy = Inode {
+                now: inode.now.clone(),
+                durable: inode.durable.clone(),
+                unsynced: inode.unsynced.clone(),
+            };
+            (*number, copy)
+        };
+        Self(Arc::new(Mutex::new(State {
+            inodes: state.inodes.iter().map(inode).collect(),
+            names: state.names.clone(),
+            durable_names: state.durable_names.clone(),
+            made: state.made,
+            ..State::default()
+        })))
+    }
+
+    /// Changes a file where it lies: `how` is given its bytes.
     pub fn damage(&self, path: &Path, how: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         let inode = state.names[path];

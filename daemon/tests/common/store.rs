@@ -3,6 +3,7 @@
 use super::{
     TestClock, element,
     faulty::{Disk, Draw},
+    tokens,
 };
 use parking_lot::Mutex;
 use prebake_daemon::{
@@ -28,10 +29,14 @@ const ME: Peer = Peer { uid: 1, pid: 0 };
 /// A pipeline, and one of its items.
 pub type Entry = (u64, u64);
 
-/// A value's bytes: no two are alike.
+/// A value's bytes: no two are alike. Those of odd pipelines can be compressed, and are many enough for that.
 pub fn value((pipeline, item): Entry) -> Vec<u8> {
     let seed = pipeline << 32 | item;
-    element(seed, 40 + Draw(seed).below(3000) as usize)
+    let len = Draw(seed).below(3000) as usize;
+    match pipeline % 2 {
+        0 => element(seed, 40 + len),
+        _ => tokens(seed, 3000 + len),
+    }
 }
 
 fn graph(pipeline: u64) -> Graph {
