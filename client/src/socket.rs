@@ -2,8 +2,9 @@
 
 use crate::error::{Code, Error, Result};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Uid, geteuid};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -43,5 +44,17 @@ pub(crate) fn open(path: &Path, kind: SocketType) -> Result<OwnedFd> {
         set_socket_timeout(&fd, which, Some(timeout)).map_err(absent)?;
     }
     rustix::io::retry_on_intr(|| connect(&fd, &address)).map_err(absent)?;
+    let peer = socket_peercred(&fd).map_err(absent)?;
+    if !is_trusted(peer.uid) {
+        let (path, uid) = (path.display(), peer.uid.as_raw());
+        let why =
+            format!("the daemon at {path} is run by user {uid}, who could serve anything: set PREBAKE_DIR");
+        return Err(Error::new(Code::DaemonAbsent, why));
+    }
     Ok(fd)
+}
+
+/// Whether a daemon of this user may serve values to this process: its own user's, or root's, who may change them anyway.
+fn is_trusted(uid: Uid) -> bool {
+    uid == geteuid() || uid.is_root()
 }

@@ -95,6 +95,12 @@ impl Error {
         self.kind
     }
 
+    /// Whether what was asked for is not there.
+    pub fn is_absent(&self) -> bool {
+        let source = self.source.as_ref();
+        source.is_some_and(|e| e.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Its stable code.
     pub fn code(&self) -> &'static str {
         self.code

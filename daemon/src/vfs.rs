@@ -1,7 +1,10 @@
 //! The file system, injected: everything the daemon writes and reads on disk goes through here, so
 //! that faults can be put at every step.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    folder,
+};
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
@@ -95,7 +98,7 @@ fn is_refused(result: &std::io::Result<()>) -> bool {
 }
 
 fn open_direct(path: &Path, options: &mut OpenOptions) -> Option<File> {
-    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let flags = (rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::NOFOLLOW).bits() as i32;
     options.custom_flags(flags).open(path).ok()
 }
 
@@ -166,14 +169,16 @@ impl Vfs for OsVfs {
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
-        File::open(path)
-            .map(|file| {
-                // What is read the other way, ends of files and footers, is all that is wanted of its surroundings.
-                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-                let direct = open_direct(path, OpenOptions::new().read(true));
-                Arc::new(OsFile { file, direct }) as _
-            })
-            .map_err(|e| Error::io(format_args!("opening {}", path.display()), e))
+        let failed = |e| Error::io(format_args!("opening {}", path.display()), e);
+        // A link leads to what nobody checked.
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let file = file.map_err(failed)?;
+        folder::ours(path, &rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?)?;
+        // What is read the other way, ends of files and footers, is all that is wanted of its surroundings.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+        let direct = open_direct(path, OpenOptions::new().read(true));
+        Ok(Arc::new(OsFile { file, direct }))
     }
 
     fn publish(&self, from: &Path, to: &Path) -> Result<()> {

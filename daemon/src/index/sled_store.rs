@@ -4,7 +4,11 @@
 //! time-out, renamed away on any doubt, and detached at the first error while running.
 
 use super::{Checked, IndexStore, MemoryStore, Record, Space};
-use crate::error::{Error, Kind, Result};
+use crate::{
+    error::{Error, Kind, Result},
+    folder,
+};
+use rustix::fs::lstat;
 use sled::IVec;
 use std::{
     fs, io,
@@ -64,6 +68,7 @@ pub fn open_or_rebuild(folder: &Path) -> (Arc<dyn IndexStore>, Option<Error>) {
 
 fn open(path: &Path) -> Result<SledStore> {
     remove_half_written_snapshots(path).map_err(|e| Error::io("preparing the index", e))?;
+    all_owned(path)?;
     let (send, receive) = mpsc::channel();
     let owned: PathBuf = path.to_owned();
     // sled may hang or panic on a damaged file: neither may take the daemon along.
@@ -133,6 +138,25 @@ fn compact(store: SledStore, path: &Path) -> Result<SledStore> {
         store.put(space, &records)?;
     }
     Ok(store)
+}
+
+/// Whether all files of an index are this user's: sled believes whatever they say. (Their modes are as its umask has them.)
+fn all_owned(path: &Path) -> Result<()> {
+    let failed = |e: io::Error| Error::io("looking through the index", e);
+    let found = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed)?,
+    };
+    folder::owned(path, &lstat(path).map_err(|e| failed(e.into()))?)?;
+    if found.is_symlink() {
+        return Err(Error::new(Kind::Invalid, "index", "the index is a link"));
+    }
+    if found.is_dir() {
+        for entry in fs::read_dir(path).map_err(failed)? {
+            all_owned(&entry.map_err(failed)?.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_half_written_snapshots(path: &Path) -> io::Result<()> {

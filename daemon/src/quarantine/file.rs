@@ -18,12 +18,11 @@ const CONTEXT: &str = "prebake 2026 quarantine list v1";
 /// # Errors
 /// `io` if a file cannot be read, `corrupt` if there are some and none is whole.
 pub(super) fn read(folder: &Path, vfs: &dyn Vfs) -> Result<Vec<Quarantined>> {
-    let listed = vfs.list(folder)?;
-    let is_there = |name: &&str| listed.iter().any(|(listed, _)| listed == name);
     let mut copies = Vec::new();
-    for name in FILES.iter().filter(|name| is_there(name)) {
+    for name in FILES {
         match read_one(&folder.join(name), vfs) {
             Ok(copy) => copies.push(Some(copy)),
+            Err(error) if error.is_absent() => {}
             Err(error) if error.kind() == Kind::Corrupt => {
                 tracing::warn!(%error, "the other copy of the list is used");
                 copies.push(None);

@@ -5,13 +5,15 @@ use crate::{
     cache::Cache,
     config::Config,
     error::{Error, Result},
+    folder,
     random::{Random, SystemRandom},
     status, task,
 };
 use http_body_util::Full;
 use hyper::{Request, Response, StatusCode, body::Bytes, header, service::service_fn};
 use hyper_util::rt::TokioIo;
-use std::{fs, io, os::unix::fs::OpenOptionsExt, sync::Arc, time::Duration};
+use rustix::fs::{OFlags, fstat};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -135,11 +137,25 @@ fn respond<B>(cache: &Cache, request: &Request<B>, token: Option<&str>) -> Respo
     response
 }
 
+fn known_token(path: &Path, mut file: fs::File) -> Result<Arc<str>> {
+    let failed = |e| Error::io("reading the metrics token", e);
+    folder::ours(path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
+    let mut token = String::new();
+    io::Read::read_to_string(&mut file, &mut token).map_err(failed)?;
+    Ok(token.trim().into())
+}
+
 /// The token in `metrics.token`, made at the first start.
 fn token(config: &Config) -> Result<Arc<str>> {
     let path = config.dir.join("metrics.token");
-    if let Ok(token) = fs::read_to_string(&path) {
-        return Ok(token.trim().into());
+    match fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(&path)
+    {
+        Ok(file) => return known_token(&path, file),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io("reading the metrics token", e)),
     }
     let mut bytes = [0; TOKEN_BYTES];
     SystemRandom.fill(&mut bytes)?;

@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     descriptors::Descriptors,
     error::{Error, Kind, Result},
-    index,
+    folder, index,
     open::Host,
     task,
     tier::ssd::Why,
@@ -25,8 +25,6 @@ use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -58,7 +56,7 @@ impl Server {
     /// `config`, `folder` (unwritable), `locked` (another daemon), `io`.
     pub fn start(config: Config) -> Result<Self> {
         config.check()?;
-        let lock = claim(&config.dir)?;
+        let lock = folder::claim(&config.dir)?;
         let descriptors = Descriptors::raise();
         let (cache, report) = Cache::open(config, Host::system, descriptors)?;
         tracing::info!(?report, dir = %cache.config.dir.display(), "ready");
@@ -143,33 +141,6 @@ impl Server {
         let _ = task::blocking(move || cache.sync()).await;
         result
     }
-}
-
-/// Makes the folder and locks it.
-fn claim(dir: &Path) -> Result<File> {
-    let failed = |e: io::Error| {
-        Error::new(
-            Kind::Io,
-            "folder",
-            format!("{} cannot be used: {e}", dir.display()),
-        )
-    };
-    let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    make(dir).map_err(failed)?;
-    let lock = File::create(dir.join("lock")).map_err(failed)?;
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        Error::new(
-            Kind::Invalid,
-            "locked",
-            format!(
-                "another daemon uses {}: stop it or choose another --dir",
-                dir.display()
-            ),
-        )
-    })?;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-    make(&dir.join("segments")).map_err(failed)?;
-    Ok(lock)
 }
 
 /// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.

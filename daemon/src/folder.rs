@@ -1,0 +1,163 @@
+//! The daemon's folder: whose it must be, who may write to it, and which version's files it holds.
+
+use crate::error::{Error, Kind, Result};
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, lstat, open},
+    io::Errno,
+    process::geteuid,
+};
+use std::{
+    fs::{self, DirBuilder, File},
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    path::Path,
+};
+
+/// Of all that lies in the folder: raised when a file's meaning changes in a way that an earlier daemon would mistake.
+pub const FORMAT: u32 = 2;
+
+/// Where the format stands, as a number.
+const FORMAT_FILE: &str = "format";
+
+/// Bits of a mode by which others may write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Makes the folder, or takes the one that is there, and locks it. What is in it after that was put there by this user.
+///
+/// # Errors
+/// `folder` if it cannot be used, `not-ours` if somebody else owns it or may write to it, `newer` if a later version of
+/// the daemon wrote it, `locked` if another daemon uses it. Then nothing was changed but, at most, an empty folder made.
+pub fn claim(dir: &Path) -> Result<File> {
+    let failed = |e: std::io::Error| {
+        Error::new(
+            Kind::Io,
+            "folder",
+            format!("{} cannot be used: {e}", dir.display()),
+        )
+    };
+    let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+    make(dir).map_err(failed)?;
+    if is_link(dir) {
+        // Whoever made the link decides where it leads.
+        owned(dir, &lstat(dir).map_err(|e| failed(e.into()))?)?;
+    }
+    take(dir, OFlags::empty())?;
+    let lock = open(
+        dir.join("lock"),
+        OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    );
+    let lock = lock.map_err(|e| failed(e.into()))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Error::new(
+            Kind::Invalid,
+            "locked",
+            format!(
+                "another daemon uses {}: stop it or choose another --dir",
+                dir.display()
+            ),
+        )
+    })?;
+    know_format(dir)?;
+    let segments = dir.join("segments");
+    make(&segments).map_err(failed)?;
+    take(&segments, OFlags::NOFOLLOW)?;
+    Ok(lock.into())
+}
+
+/// Opens a folder, checks that it is ours, and has nobody else read it.
+fn take(dir: &Path, more: OFlags) -> Result<OwnedFd> {
+    let failed = |e: Errno| {
+        Error::new(
+            Kind::Io,
+            "folder",
+            format!("{} cannot be used: {e}", dir.display()),
+        )
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | more;
+    let fd = open(dir, flags, Mode::empty()).map_err(failed)?;
+    let found = fstat(&fd).map_err(failed)?;
+    let is_empty = || fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+    if is_empty() {
+        // Made by somebody whose group may write to what he makes: nothing was put there yet.
+        owned(dir, &found)?;
+        fchmod(&fd, Mode::RWXU).map_err(failed)?;
+        if is_empty() {
+            return Ok(fd);
+        }
+    }
+    ours(dir, &found)?;
+    fchmod(&fd, Mode::RWXU).map_err(failed)?;
+    Ok(fd)
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink())
+}
+
+/// Whether a file or folder is this user's, and nobody else may write to it.
+///
+/// # Errors
+/// `not-ours`, with what to do.
+pub fn ours(path: &Path, found: &Stat) -> Result<()> {
+    owned(path, found)?;
+    if found.st_mode & WRITABLE_BY_OTHERS != 0 {
+        return Err(not_ours(
+            path,
+            "others may write to it, and may have",
+            "remove it, or choose another --dir",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a file or folder is this user's.
+///
+/// # Errors
+/// `not-ours`, with what to do.
+pub fn owned(path: &Path, found: &Stat) -> Result<()> {
+    if found.st_uid != geteuid().as_raw() {
+        let whose = format!("it belongs to user {}", found.st_uid);
+        return Err(not_ours(path, &whose, "choose another --dir"));
+    }
+    Ok(())
+}
+
+fn not_ours(path: &Path, why: &str, advice: &str) -> Error {
+    Error::new(
+        Kind::Invalid,
+        "not-ours",
+        format!("{} is not used: {why}; {advice}", path.display()),
+    )
+}
+
+/// Refuses a folder that a later version wrote, and marks it as of this one.
+fn know_format(dir: &Path) -> Result<()> {
+    let path = dir.join(FORMAT_FILE);
+    let failed = |e: std::io::Error| Error::io(path.display(), e);
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(e.into()))?;
+    ours(&path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
+    let mut file = File::from(file);
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    let known: Option<u32> = text.trim().parse().ok();
+    if let Some(newer) = known.filter(|known| *known > FORMAT) {
+        return Err(Error::new(
+            Kind::Invalid,
+            "newer",
+            format!(
+                "{} is of format {newer}, and this daemon knows {FORMAT}: it was left as it is; update Prebake, or choose \
+                 another --dir",
+                dir.display()
+            ),
+        ));
+    }
+    if known != Some(FORMAT) {
+        file.set_len(0).map_err(failed)?;
+        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).map_err(|e| failed(e.into()))?;
+        writeln!(file, "{FORMAT}").map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+    }
+    Ok(())
+}
