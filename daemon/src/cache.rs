@@ -33,6 +33,12 @@ pub const LEASE_MAX: Duration = Duration::from_secs(3600);
 /// Longest wait inside one request; callers repeat it.
 pub const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// While somebody waits, holders are looked at so often.
+const STOPPED_LOOK: Duration = Duration::from_millis(250);
+
+/// A holder that is stopped for so long loses its leases: long enough for a debugger's step, short for those who wait.
+const STOPPED_GRACE: Duration = Duration::from_secs(1);
+
 /// A file's stat as part of a key of the index.
 pub type StatKey = [u8; 40];
 
@@ -152,7 +158,23 @@ impl Cache {
             if !answers.wait || left.is_zero() {
                 return answers;
             }
-            let _ = tokio::time::timeout(left, change).await;
+            let changed = tokio::time::timeout(left.min(STOPPED_LOOK), change).await;
+            if changed.is_err() {
+                self.pass_on_from_stopped(collection);
+            }
+        }
+    }
+
+    /// Ends the leases of those who have been stopped for long enough: others are waiting for them.
+    fn pass_on_from_stopped(&self, collection: &Collection) {
+        let now = self.clock.monotonic();
+        for id in collection.holders(now) {
+            let session = self.sessions.find(id);
+            let stopped = session.and_then(|session| session.stopped_for(now));
+            if stopped.is_some_and(|stopped| stopped >= STOPPED_GRACE) {
+                tracing::info!(?id, "what a stopped process was to compute is left to others");
+                collection.expire(id, now);
+            }
         }
     }
 

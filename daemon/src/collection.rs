@@ -21,6 +21,7 @@ pub use crate::{
 use parking_lot::Mutex;
 use prebake_fingerprint::{Digest, Graph};
 use std::{
+    collections::HashSet,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -205,6 +206,17 @@ impl Collection {
             state.leases.release(*entry, session);
         }
         drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Sessions that hold leases now.
+    pub fn holders(&self, now: Duration) -> HashSet<SessionId> {
+        self.state.lock().leases.live(now)
+    }
+
+    /// Lets others have what a session holds and does not compute.
+    pub fn expire(&self, session: SessionId, now: Duration) {
+        self.state.lock().leases.expire(session, now);
         self.changed.notify_waiters();
     }
 

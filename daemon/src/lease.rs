@@ -83,6 +83,20 @@ impl LeaseTable {
         before - self.leases.len()
     }
 
+    /// Ends the time of a session's leases: who asks for them next is given them, and what it still commits under them is
+    /// refused from then on.
+    pub fn expire(&mut self, session: SessionId, now: Duration) {
+        for lease in self.leases.values_mut().filter(|lease| lease.session == session) {
+            lease.until = lease.until.min(now);
+        }
+    }
+
+    /// Sessions whose leases have time left.
+    pub fn live(&self, now: Duration) -> HashSet<SessionId> {
+        let live = self.leases.values().filter(|lease| lease.until > now);
+        live.map(|lease| lease.session).collect()
+    }
+
     /// Leases of all sessions.
     pub fn count(&self) -> usize {
         self.leases.len()
@@ -90,8 +104,8 @@ impl LeaseTable {
 
     /// Sessions that hold a lease now, and the caller.
     pub fn holders(&self, caller: SessionId, now: Duration) -> usize {
-        let live = self.leases.values().filter(|lease| lease.until > now);
-        let others: HashSet<_> = live.map(|lease| lease.session).filter(|s| *s != caller).collect();
+        let mut others = self.live(now);
+        others.remove(&caller);
         others.len() + 1
     }
 

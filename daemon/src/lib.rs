@@ -59,6 +59,7 @@ pub mod server;
 pub mod session;
 mod stats;
 mod status;
+mod stopped;
 mod tag;
 pub mod task;
 pub mod tier;

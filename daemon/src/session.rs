@@ -5,6 +5,7 @@ use crate::{
     memory::{Block, Staging},
     read_ahead::ReadAhead,
     segment::BlockId,
+    stopped,
     tier::ram::RamTier,
 };
 use parking_lot::{Mutex, RwLock};
@@ -14,6 +15,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 /// A session's number. Knowing it gives nothing: the caller's uid must be the session's.
@@ -69,6 +71,8 @@ pub struct Session {
     collections: Mutex<HashMap<u64, bool>>,
     /// The last of them, and one; 0 for none.
     planned_last: AtomicU64,
+    /// Since when its process was seen stopped, each time that anybody looked.
+    stopped_since: Mutex<Option<Duration>>,
 }
 
 impl Session {
@@ -130,6 +134,13 @@ impl Session {
         let ahead = known.map_or_else(|| ram.read_ahead().map(Arc::new), Ok)?;
         *slot = Some(Arc::clone(&ahead));
         Ok(ahead)
+    }
+
+    /// For how long its process has been stopped, as far as was seen; None if it runs.
+    pub fn stopped_for(&self, now: Duration) -> Option<Duration> {
+        let mut since = self.stopped_since.lock();
+        *since = stopped::is_stopped(self.peer.pid).then(|| since.unwrap_or(now));
+        since.map(|since| now.saturating_sub(since))
     }
 
     /// Nobody will read any more.
@@ -205,6 +216,7 @@ impl Sessions {
             read_ahead: Mutex::default(),
             collections: Mutex::default(),
             planned_last: AtomicU64::default(),
+            stopped_since: Mutex::default(),
         });
         live.insert(id, Arc::clone(&session));
         Ok(session)
@@ -228,6 +240,11 @@ impl Sessions {
     /// Ends a session; its memory returns as the last users of it let go.
     pub fn close(&self, id: SessionId) -> Option<Arc<Session>> {
         self.live.write().remove(&id)
+    }
+
+    /// A live session.
+    pub fn find(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.live.read().get(&id).cloned()
     }
 
     /// Live sessions.
