@@ -4,6 +4,8 @@
 #   make test                          every test, Rust and Python
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
 #   make fuzz [FIRST=0 SEEDS=30 PROGRAMS=300 OTHER_PYTHON=...]   random jobs and programs, edited, cached and not, compared
+#   make soak [SECONDS=60]             the daemon killed under its jobs, again and again: nothing wrong, nothing durable lost
+#   make faults [SEQUENCES=10000 DAMAGES=100000]   every call on a disk fails once, and every bit is flipped: the same
 #   make peers [PEERS_ONLY='joblib dask']   the tests of other caches and of what jobs are made of, with Prebake in their place; a table
 #   make unstable                      whether small programs that use popular packages have the same identity in two processes
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
@@ -16,7 +18,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases fuzz peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
+.PHONY: demo adoption bench cases fuzz soak faults peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -133,6 +135,17 @@ peers: python $(PEER_TESTS_VENV)/.requirements
 	    $(WHEELS)/*.whl
 	timeout --foreground --kill-after=10 $(PEER_TESTS_SECONDS_MAX) $(PEER_TESTS_VENV)/bin/python \
 	    $(PEER_TESTS)/run.py --sources $(TEST_CACHE)/peer-tests --out target/peers.json $(PEERS_ONLY)
+
+SECONDS ?= 60
+SOAK_SEED ?= 0
+soak: python
+	$(VENV)/bin/python ops/soak/soak.py --seconds $(SECONDS) --seed $(SOAK_SEED) --out target/soak.json
+
+SEQUENCES ?= 10000
+DAMAGES ?= 100000
+faults:
+	PREBAKE_SEQUENCES=$(SEQUENCES) PREBAKE_DAMAGES=$(DAMAGES) cargo test --release --locked -p prebake-daemon \
+	    --test crash --test damage -- --nocapture
 
 test: test-rust test-python cases test-torch unstable test-ops
 
