@@ -344,3 +344,32 @@ def test_another_version_does_not_read_it() -> None:
     assert versions.keys() == {"pyarrow"}
     with pytest.raises(Refused, match="cannot be read"):
         tables.unpickled(stream, buffers, {"pyarrow": "1.0"})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "builtins eval",
+        "builtins getattr",
+        "os system",
+        "posix system",
+        "subprocess Popen",
+        "numpy memmap",
+        "numpy load",
+        "numpy.testing._private.utils runstring",
+        "pandas HDFStore",
+        "pandas ExcelWriter",
+        "pandas eval",
+        "pandas read_pickle",
+        "pandas io",
+        "pickle loads",
+        "importlib import_module",
+        "prebake cached",
+        "prebake.tables importlib",
+    ],
+)
+def test_a_stream_that_asks_for_more_than_tables_are_made_of_is_not_read(asked: str) -> None:
+    module, name = asked.split()
+    stream = b"\x80\x04" + f"c{module}\n{name}\n.".encode()
+    with pytest.raises(Refused, match="a stored table asks for"):
+        tables.unpickled(stream, [], {"pandas": pd.__version__, "numpy": np.__version__})
