@@ -8,7 +8,11 @@ use common::{
     store::{Entry, Store, copy_of, empty_index},
 };
 use prebake_daemon::index::IndexStore;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 const PIPELINES: u64 = 2;
 const ITEMS: u64 = 6;
@@ -251,35 +255,59 @@ fn run(scenario: &Scenario, at: u64, fault: Fault, left: Left, index: usize) -> 
     struck
 }
 
-#[tokio::test]
-async fn nothing_wrong_is_served_whichever_call_fails_or_is_the_last() {
+/// Has every call of a scenario fail in every way, and leaves the disk in four ways each time.
+fn exhaust(name: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _within = runtime.enter();
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     let mut points = 0;
-    for scenario in &SCENARIOS {
-        let mut of_scenario = 0;
-        for fault in FAULTS {
-            for at in 0.. {
-                let lefts = [Left::Nothing, Left::All, Left::Some(at), Left::Some(!at)];
-                let mut struck = false;
-                for (way, left) in lefts.into_iter().enumerate() {
-                    let index = [usize::MAX, 0, 1, usize::MAX][way];
-                    let place = format!("{} fails at {at} by {fault:?}, {left:?}", scenario.name);
-                    let ran = std::panic::AssertUnwindSafe(|| run(scenario, at, fault, left, index));
-                    let ran = std::panic::catch_unwind(ran);
-                    struck |= ran.unwrap_or_else(|_| panic!("{place}"));
-                }
-                if !struck {
-                    of_scenario += at;
-                    break;
-                }
-            }
-        }
-        println!("{}: {of_scenario} points", scenario.name);
-        points += of_scenario;
+    for fault in FAULTS {
+        let calls = (0..).take_while(|at| {
+            let ways = [
+                (Left::Nothing, usize::MAX),
+                (Left::All, 0),
+                (Left::Some(*at), 1),
+                (Left::Some(!*at), usize::MAX),
+            ];
+            ways.into_iter().fold(false, |struck, (left, index)| {
+                let ran = AssertUnwindSafe(|| run(scenario, *at, fault, left, index));
+                let ran = catch_unwind(ran);
+                struck | ran.unwrap_or_else(|_| panic!("{name} fails at call {at} by {fault:?}, {left:?}"))
+            })
+        });
+        points += calls.count();
     }
-    println!("{points} points, each left in 4 ways");
+    println!("{name}: {points} points, each left in 4 ways");
+    assert!(points > 0);
 }
 
-/// Sequences that `make soak` has more of.
+/// One test each, so that they run side by side.
+macro_rules! nothing_wrong_is_served_whichever_call_fails_or_is_the_last {
+    ($($test:ident: $name:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            exhaust($name);
+        })*
+
+        #[test]
+        fn every_scenario_is_run() {
+            assert_eq!(SCENARIOS.map(|scenario| scenario.name), [$($name),*]);
+        }
+    };
+}
+
+nothing_wrong_is_served_whichever_call_fails_or_is_the_last! {
+    of_put: "put",
+    of_commit: "commit",
+    of_evict: "evict",
+    of_gc: "gc",
+    of_quarantine: "quarantine",
+    of_start: "start",
+    of_rebuild: "rebuild",
+    of_a_start_with_an_old_index: "old index",
+}
+
+/// Sequences that `make faults` has more of.
 const SEQUENCES: u64 = 500;
 
 #[tokio::test]
@@ -288,7 +316,7 @@ async fn nothing_wrong_is_served_after_any_sequence() {
     let sequences = sequences.map_or(SEQUENCES, |n| n.parse().unwrap());
     let first = std::env::var("PREBAKE_SEED").map_or(0, |n| n.parse().unwrap());
     for seed in first..first + sequences {
-        let ran = std::panic::catch_unwind(|| sequence(seed));
+        let ran = catch_unwind(|| sequence(seed));
         ran.unwrap_or_else(|_| panic!("sequence {seed}: PREBAKE_SEED={seed} PREBAKE_SEQUENCES=1 repeats it"));
     }
 }

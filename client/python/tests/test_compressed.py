@@ -154,7 +154,7 @@ def same_for_arrow(setting: Setting, kind: str) -> None:
         reader = pa.ipc.open_file(file)
         if kind.encode() not in reader.metadata[b"prebake.pipeline"]:
             continue
-        assert reader.metadata[b"prebake.format"] == b"5"
+        assert reader.metadata[b"prebake.format"] == b"7"
         compression = json.loads(reader.metadata[b"prebake.summary"])["compression"]
         assert compression["codec"] == "lz4" and 0.5 < compression["sample"] < 0.75
         table = reader.read_all()

@@ -75,7 +75,7 @@ def test_the_footer_says_whose_and_what_it_is(jobs: Jobs, images: list[str]) -> 
     jobs.run(images)
     with pa.memory_map(str(stored(jobs))) as source:
         said = {key.decode(): value.decode() for key, value in pa.ipc.open_file(source).metadata.items()}
-    assert said["prebake.format"] == "4"
+    assert said["prebake.format"] == "6"
     assert said["prebake.pipeline"] == "Decode | Shrink"
     assert said["prebake.domain"] == f"uid:{os.getuid()}"
     assert said["prebake.writer"].startswith("prebaked ")

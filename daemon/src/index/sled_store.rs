@@ -42,6 +42,8 @@ const PASSED_MAX: usize = 16;
 
 /// Part of the folder name of the index; another version of the records gets another name.
 const VERSION: &str = "index-v2";
+/// What earlier ones were called.
+const EARLIER: [&str; 1] = ["index-v1"];
 
 struct SledStore {
     db: sled::Db,
@@ -54,6 +56,9 @@ struct SledStore {
 /// that fails too the index is in memory. The second value says what was wrong.
 pub fn open_or_rebuild(folder: &Path) -> (Arc<dyn IndexStore>, Option<Error>) {
     let path = folder.join(VERSION);
+    for earlier in EARLIER {
+        let _ = fs::remove_dir_all(folder.join(earlier));
+    }
     let first = match open(&path).and_then(|store| compact(store, &path)) {
         Ok(store) => return (Arc::new(Checked(store)), None),
         Err(error) => error,
