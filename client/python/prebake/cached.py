@@ -205,14 +205,16 @@ def _fill(
 
     def compute(_: int) -> Any:
         nonlocal before, returned, stored, aliased
-        before = Arguments(bound.arguments, name) if given() == arguments else None
-        if before is not None:
-            before.remember()
+        with executed.unheard():
+            before = Arguments(bound.arguments, name) if given() == arguments else None
+            if before is not None:
+                before.remember()
         with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
             returned = function(*bound.args, **bound.kwargs)
-        is_view = aliases.is_view(returned, bound.arguments)
-        aliased = "an argument" if is_view else aliases.held_by(function, returned)
-        stored = returned if before is None else before.stored(returned)
+        with executed.unheard():
+            is_view = aliases.is_view(returned, bound.arguments)
+            aliased = "an argument" if is_view else aliases.held_by(function, returned)
+            stored = returned if before is None else before.stored(returned)
         return stored
 
     def settle(value: Any) -> Any:

@@ -164,6 +164,8 @@ CALLS: dict[str, Code | str] = {
     "builtins.hash": Code.UNSTABLE,
 }
 
+#: What draws from generators whose state is compared around each element: where code has run, it was seen.
+WATCHED = ("random.", "numpy.random.", "torch.")
 #: Methods that draw random numbers from the process's generators, on whatever object.
 DRAWING_METHODS = words("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ geometric_ log_normal_")
 #: Methods that draw random numbers unless an argument seeds them.

@@ -60,20 +60,21 @@ def identify(
     watch: Watch | None = None,
     arguments: Mapping[str, Any] | None = None,
     by_itself: bool = False,
+    has_run: bool = False,
 ) -> Identity:
     """The identity of a value; `name` is what a refusal calls it, and `watch` is told what else is read for
     it. `arguments` are those that a function is to be called with: they are no part of it, but say whether
-    what it draws has a seed. `by_itself`, nothing else will tell what it depends on. Raises `Refused`, and
-    nothing else.
+    what it draws has a seed. `by_itself`, nothing else will tell what it depends on; if it `has_run`, what it
+    drew from generators that are watched was seen. Raises `Refused`, and nothing else.
     """
     called = value.__func__ if type(value) is types.MethodType else value
     try:
-        return _identify(Encoder(name, watch, called, arguments, by_itself), value, name)
+        return _identify(Encoder(name, watch, called, arguments, by_itself, has_run), value, name)
     except RecursionError:
         pass
     # Rare: a pipeline is some ten levels deep.
     try:
-        return _identify(DeepEncoder(name, watch, called, arguments, by_itself), value, name)
+        return _identify(DeepEncoder(name, watch, called, arguments, by_itself, has_run), value, name)
     except RecursionError:
         why = f"{name} is nested too deeply, or its own code recurses without end when it is looked at"
         raise Refused(Code.TOO_LARGE, why) from None

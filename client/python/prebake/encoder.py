@@ -59,9 +59,12 @@ class Encoder:
         called: Any = None,
         arguments: Mapping[str, Any] | None = None,
         by_itself: bool = False,
+        has_run: bool = False,
     ) -> None:
         #: Whether nothing is computed after it.
         self.by_itself = by_itself
+        #: Whether it is looked at because it ran.
+        self.has_run = has_run
         #: The function that is called, and its arguments by parameter, where both are known.
         self.called = called
         self.arguments = arguments or {}

@@ -272,6 +272,8 @@ class Scan:
             return self._imports(call)
         if dotted in calls.MAKING_TEMPORARY:
             return True
+        if self.encoder.has_run and dotted.startswith(calls.WATCHED) and dotted != "random.SystemRandom":
+            return True
         return dotted in clocks.READINGS and clocks.is_only_told(self, call)
 
     def _method(self, call: Call, callee: Attribute) -> None:
@@ -293,7 +295,7 @@ class Scan:
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
         given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
-        if name in calls.DRAWING_METHODS and not self.seeds.is_named(call):
+        if name in calls.DRAWING_METHODS and not self.encoder.has_run and not self.seeds.is_named(call):
             raise self.refuse(Code.RANDOM, f"{name}()", seeds.MARK)
         if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self.seeds.is_known, given)):
             raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", seeds.MARK)

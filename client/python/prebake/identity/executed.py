@@ -10,18 +10,27 @@ that was opened.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from prebake import clients, packages
+from prebake.errors import Code, Refused
 from prebake.identity import world
 
-#: Elements of a scope in which everything is seen anew; then those whose number is a power of two.
+#: Elements of a scope in which everything is seen anew; then those whose number is a power of two, and all
+#: while that costs little.
 FIRST_ELEMENTS = 8
+#: What is little: so many seconds, of which most is for what Prebake itself calls around a function, or this
+#: share of the element.
+CHEAP_SECONDS, CHEAP_SHARE = 30e-6, 0.02
+#: What a profile costs for each call that it hears of, and for each other event (returns, calls of builtins).
+CALL_SECONDS, EVENT_SECONDS = 0.5e-6, 0.1e-6
 #: Calls that one element's profile hears of: a loop calls the same functions again, and each costs 0.5 us.
 CALLS_MAX = 100_000
 #: Code objects that are known to be installed.
@@ -86,6 +95,8 @@ class Scope:
 
     def __init__(self) -> None:
         self.elements = 0
+        #: Whether the last one that was seen in full took little longer for it.
+        self._is_cheap = False
         #: Why not all is seen.
         self.unseen = ""
         #: Names of variables that were read.
@@ -95,7 +106,8 @@ class Scope:
         self._kept: dict[str, Any] = {}
         #: Files of modules that were imported.
         self._imported: dict[str, None] = {}
-        self._codes: dict[int, tuple[types.CodeType, str]] = {}
+        self._codes: dict[int, tuple[types.CodeType, str, dict[str, Any]]] = {}
+        self._judged: set[int] = set()
         self._known: tuple[int, Reached | None] = 0, None
         self._files: list[str] = []
 
@@ -109,7 +121,11 @@ class Scope:
     def is_due(self) -> bool:
         """Whether the next element is one in which everything is seen anew."""
         count = self.elements
-        return count < FIRST_ELEMENTS or count & (count - 1) == 0
+        return self._is_cheap or count < FIRST_ELEMENTS or count & (count - 1) == 0
+
+    def cost(self, watching: float, element: float) -> None:
+        """Takes note of the seconds that one element took, and of what watching added to them."""
+        self._is_cheap = watching <= max(CHEAP_SECONDS, CHEAP_SHARE * (element - watching))
 
     def imported(self, file: str) -> None:
         self._imported[file] = None
@@ -121,8 +137,8 @@ class Scope:
         else:
             self._imported[name.removeprefix(CODE)] = None
 
-    def ran(self, code: types.CodeType, file: str) -> None:
-        self._codes.setdefault(id(code), (code, file))
+    def ran(self, code: types.CodeType, file: str, space: dict[str, Any]) -> None:
+        self._codes.setdefault(id(code), (code, file, space))
 
     def names(self, reached: Reached) -> list[str]:
         """Names of code that ran and of variables that were read, and that a description did not reach."""
@@ -155,13 +171,22 @@ class Scope:
         """The files of code that ran and that a description did not reach."""
         count = len(self._codes) + len(self._imported)
         if self._known[0] != count or self._known[1] is not reached:
-            new = dict.fromkeys(file for code, file in self._codes.values() if code not in reached)
+            beyond = [ran for ran in list(self._codes.values()) if ran[0] not in reached]
+            new = dict.fromkeys(file for _, file, _ in beyond)
             self._known, self._files = (count, reached), list({**self._imported, **new})
-            if any(
-                not _is_as_loaded(code, file) for code, file in self._codes.values() if code not in reached
-            ):
-                self.unseen = self.unseen or "code that ran is no longer what its file says"
+            for code, file, space in beyond:
+                self._judge(code, file, space)
         return self._files
+
+    def _judge(self, code: types.CodeType, file: str, space: dict[str, Any]) -> None:
+        """What is known of code when a description reaches it, is known of it too when it only ran."""
+        if self.unseen:
+            return
+        if not _is_as_loaded(code, file):
+            self.unseen = "code that ran is no longer what its file says"
+        elif id(code) not in self._judged:
+            self._judged.add(id(code))
+            self.unseen = _varies(code, space)
 
 
 def shown(name: str) -> str:
@@ -218,6 +243,20 @@ def unwatched() -> Iterator[None]:
             _active[thread] = outer
 
 
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """What runs inside is no code of an element: it need not be heard, which costs."""
+    before = sys.getprofile()
+    if not isinstance(getattr(before, "__self__", None), _Calls):
+        yield
+        return
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
 def opened(path: str, frame: types.FrameType | None) -> None:
     """A file is opened in a frame."""
     scopes = _scopes()
@@ -259,7 +298,7 @@ def found_class(module: str, name: str) -> None:
         return
     for code in _codes_of(found):
         for scope in scopes:
-            scope.ran(code, os.path.abspath(file))
+            scope.ran(code, os.path.abspath(file), vars(loaded))
 
 
 def _codes_of(found: Any) -> Iterator[types.CodeType]:
@@ -290,7 +329,7 @@ def _see(code: types.CodeType, frame: types.FrameType) -> bool:
             _installed[id(code)] = code
         return True
     for scope in scopes:
-        scope.ran(code, file)
+        scope.ran(code, file, frame.f_globals)
     return bool(scopes)
 
 
@@ -328,6 +367,30 @@ def _file_of(code: types.CodeType, frame: types.FrameType) -> str:
     return os.path.abspath(file)
 
 
+def _varies(code: types.CodeType, space: dict[str, Any]) -> str:
+    """Why code that ran yields another value each time, as far as it can be told from the code; empty if it
+    cannot. It was given what it asks for: a seed, if it asks for one."""
+    # What is described here is looked up as it is needed: descriptions are made of these names.
+    from prebake.code import identify
+
+    if not code.co_flags & inspect.CO_NEWLOCALS:
+        # The body of a module or a class.
+        return ""
+    closure = tuple(types.CellType() for _ in code.co_freevars)
+    function = types.FunctionType(code, space, closure=closure)
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    try:
+        with clients.own():
+            identify(function, code.co_qualname, arguments=dict.fromkeys(named, 0), has_run=True)
+    except Refused as refused:
+        if refused.code in _VARYING:
+            return f"{refused.reason}, in code that nothing names"
+    return ""
+
+
+_VARYING = (Code.RANDOM, Code.CLOCK, Code.NETWORK)
+
+
 def _is_as_loaded(code: types.CodeType, file: str) -> bool:
     """Whether a file still is what a code object was made of: older than this process, or with the same code
     in it."""
@@ -356,12 +419,13 @@ class _Profile:
         threads, calls = threading.getprofile(), _Calls()
         threading.setprofile(calls.heard)
         sys.setprofile(calls.heard)
-        return before, threads, calls
+        return before, threads, calls, time.perf_counter()
 
     def end(self, scope: Scope, begun: Any) -> None:
         if begun is None:
             return
-        before, threads, calls = begun
+        before, threads, calls, since = begun
+        scope.cost(calls.seconds(), time.perf_counter() - since)
         if not calls.is_over and sys.getprofile() != calls.heard:
             # Whoever took its place keeps it.
             scope.unseen = scope.unseen or "another profiler is at work"
@@ -375,10 +439,16 @@ class _Calls:
 
     def __init__(self) -> None:
         self.left = CALLS_MAX
+        self.others = 0
         self.is_over = False
+
+    def seconds(self) -> float:
+        """About what it took to hear of them."""
+        return (CALLS_MAX - self.left) * CALL_SECONDS + self.others * EVENT_SECONDS
 
     def heard(self, frame: types.FrameType, event: str, _: Any) -> None:
         if event != "call":
+            self.others += 1
             return
         try:
             if frame.f_code is _READ_VARIABLE:
