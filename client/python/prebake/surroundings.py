@@ -13,6 +13,7 @@ from typing import Any
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
 from prebake.leaves import Leaf
+from prebake.purity import assigned
 
 
 def _cpus() -> str:
@@ -47,6 +48,7 @@ def surround(encoder: Encoder) -> None:
     encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
     for owner in sorted(packages.required(frozenset(encoder.packages))):
         encoder.packages.setdefault(owner.name, owner.version)
+    assigned.write(encoder)
     for name, version in sorted(encoder.packages.items()):
         encoder.again(*_part("version", f"package {name}", version))
     for name, value in sorted(encoder.variables.items()):

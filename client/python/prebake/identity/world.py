@@ -196,6 +196,16 @@ def _modules() -> Iterator[tuple[str, str]]:
         yield f"source {shown}", source(file)
 
 
+def own_files() -> list[tuple[str, str]]:
+    """The user's own modules that are imported, the script among them, and their files."""
+    return list(_own())
+
+
+def text(file: str) -> bytes:
+    """What a file of the user's own said when it was first asked for, if it could be read."""
+    return _texts.get(file, b"")
+
+
 def _own() -> Iterator[tuple[str, str]]:
     """The user's own modules that are imported, and their files."""
     modules = [(name, module) for name, module in list(sys.modules.items()) if module is not None]

@@ -1,0 +1,63 @@
+"""What a job's own modules assign in installed ones counts for all that uses these, named or not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+USES = """
+import io, prebake, sys
+import numpy as np
+from PIL import Image
+{before}
+def load(path):
+    return np.asarray(Image.open(path))
+
+def other(x):
+    return x + 1
+
+print(prebake.fingerprint(load), prebake.fingerprint(other))
+"""
+
+
+def fingerprints(folder: Path, before: str, **modules: str) -> list[str]:
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "main.py").write_text(USES.format(before=before))
+    command = [sys.executable, "main.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+#: Each assigns ONE or TWO, where Pillow looks it up by itself.
+WAYS = {
+    "in the script": "from PIL import GifImagePlugin\nGifImagePlugin.LOADING_STRATEGY = VALUE",
+    "by another name": "import PIL.GifImagePlugin as gif\ngif.LOADING_STRATEGY = VALUE",
+    "by its whole name": "import PIL.GifImagePlugin\nPIL.GifImagePlugin.LOADING_STRATEGY = VALUE",
+    "in a function": "def go():\n from PIL import GifImagePlugin as g\n g.LOADING_STRATEGY = VALUE\ngo()",
+    "by setattr": "from PIL import GifImagePlugin\nsetattr(GifImagePlugin, 'LOADING_STRATEGY', VALUE)",
+    "a method": "from PIL import ImageFile\nImageFile.ImageFile.verify = lambda self: VALUE",
+    "in an object of its own": "from PIL import GifImagePlugin as g\nclass C: pass\nC.x = g\ng.A = VALUE",
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_what_is_assigned_counts_by_its_value(tmp_path: Path, way: str) -> None:
+    first, other = fingerprints(tmp_path, way.replace("VALUE", "1"))
+    assert fingerprints(tmp_path, way.replace("VALUE", "1")) == [first, other]
+    assert fingerprints(tmp_path, f"# moved\n{way}".replace("VALUE", "1")) == [first, other]
+    edited, unrelated = fingerprints(tmp_path, way.replace("VALUE", "2"))
+    assert edited != first and unrelated == other, "what uses nothing of Pillow is as it was"
+
+
+def test_it_may_be_in_any_module_and_be_made_at_run_time(tmp_path: Path) -> None:
+    library = "from PIL import GifImagePlugin\ndef use(k):\n    GifImagePlugin.LOADING_STRATEGY = k"
+    found = [fingerprints(tmp_path, f"import library\nlibrary.use({k})", library=library) for k in (1, 2, 1)]
+    assert found[0] == found[2] and found[0][0] != found[1][0]
+
+
+@pytest.mark.parametrize("value", ["object()", "open('main.py')", "iter([])", "lambda: open(input())"])
+def test_what_cannot_be_told_from_another_refuses_nothing(tmp_path: Path, value: str) -> None:
+    way = f"from PIL import GifImagePlugin\nGifImagePlugin.NEW = {value}"
+    assert fingerprints(tmp_path, way) == fingerprints(tmp_path, way)
