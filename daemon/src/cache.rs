@@ -16,6 +16,7 @@ use crate::{
     refusals::{Refusal, Refusals},
     segment::{BlockId, SegmentId},
     session::{Peer, Session, SessionId, Sessions},
+    stopped,
     tier::{
         ram::RamTier,
         ssd::{SsdTier, Why},
@@ -32,9 +33,6 @@ pub const LEASE_MAX: Duration = Duration::from_secs(3600);
 
 /// Longest wait inside one request; callers repeat it.
 pub const WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// While somebody waits, holders are looked at so often.
-const STOPPED_LOOK: Duration = Duration::from_millis(250);
 
 /// A holder that is stopped for so long loses its leases: long enough for a debugger's step, short for those who wait.
 const STOPPED_GRACE: Duration = Duration::from_secs(1);
@@ -158,7 +156,7 @@ impl Cache {
             if !answers.wait || left.is_zero() {
                 return answers;
             }
-            let changed = tokio::time::timeout(left.min(STOPPED_LOOK), change).await;
+            let changed = tokio::time::timeout(left.min(stopped::LOOK), change).await;
             if changed.is_err() {
                 self.pass_on_from_stopped(collection);
             }
@@ -256,8 +254,10 @@ impl Cache {
     /// Ends the quarantine of the caller's subgraphs whose digests begin so; which they were. Blocking.
     ///
     /// # Errors
-    /// As [`Quarantine::clear`].
+    /// As [`Quarantine::clear`]; as the file system says.
     pub fn clear(&self, domain: &Domain, prefix: &str) -> Result<Vec<Quarantined>> {
+        // What was dropped as wrong must not be back, once nothing keeps it from being served.
+        self.ssd.sync_removed()?;
         let cleared = self.quarantine.clear(domain, prefix)?;
         for collection in self.catalog.all().iter().filter(|c| c.domain == *domain) {
             self.judge(collection);

@@ -7,9 +7,12 @@ use rustix::{
     process::geteuid,
 };
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{Read, Write},
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
@@ -38,8 +41,11 @@ pub fn claim(dir: &Path) -> Result<File> {
     let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
     make(dir).map_err(failed)?;
     if is_link(dir) {
-        // Whoever made the link decides where it leads.
-        owned(dir, &lstat(dir).map_err(|e| failed(e.into()))?)?;
+        // Whoever made the link decides where it leads; root does so anyway.
+        let link = lstat(dir).map_err(|e| failed(e.into()))?;
+        if link.st_uid != 0 {
+            owned(dir, &link)?;
+        }
     }
     take(dir, OFlags::empty())?;
     let lock = open(
@@ -62,7 +68,22 @@ pub fn claim(dir: &Path) -> Result<File> {
     let segments = dir.join("segments");
     make(&segments).map_err(failed)?;
     take(&segments, OFlags::NOFOLLOW)?;
+    // What is durable in them goes with them, if they are not.
+    File::open(dir)
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed)?;
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        // Somebody else's, perhaps, that may only be passed through.
+        let _ = File::open(parent).and_then(|folder| folder.sync_all());
+    }
     Ok(lock.into())
+}
+
+fn absent(error: std::io::Error) -> std::io::Result<()> {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }
 }
 
 /// Opens a folder, checks that it is ours, and has nobody else read it.
@@ -117,8 +138,13 @@ pub fn ours(path: &Path, found: &Stat) -> Result<()> {
 /// `not-ours`, with what to do.
 pub fn owned(path: &Path, found: &Stat) -> Result<()> {
     if found.st_uid != geteuid().as_raw() {
-        let whose = format!("it belongs to user {}", found.st_uid);
-        return Err(not_ours(path, &whose, "choose another --dir"));
+        let whose = format!(
+            "it belongs to user {}, and this is user {}",
+            found.st_uid,
+            geteuid().as_raw()
+        );
+        let advice = "choose another --dir (a user namespace, or NFS with root_squash, shows other users than there are)";
+        return Err(not_ours(path, &whose, advice));
     }
     Ok(())
 }
@@ -135,29 +161,40 @@ fn not_ours(path: &Path, why: &str, advice: &str) -> Error {
 fn know_format(dir: &Path) -> Result<()> {
     let path = dir.join(FORMAT_FILE);
     let failed = |e: std::io::Error| Error::io(path.display(), e);
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(e.into()))?;
     ours(&path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
     let mut file = File::from(file);
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(failed)?;
     let known: Option<u32> = text.trim().parse().ok();
-    if let Some(newer) = known.filter(|known| *known > FORMAT) {
+    // Before there was such a file it was 1. What is no number a later version wrote.
+    if known.is_none_or(|known| known > FORMAT) && !text.is_empty() {
         return Err(Error::new(
             Kind::Invalid,
             "newer",
             format!(
-                "{} is of format {newer}, and this daemon knows {FORMAT}: it was left as it is; update Prebake, or choose \
+                "{} is of format {:?}, and this daemon knows {FORMAT}: it was left as it is; update Prebake, or choose \
                  another --dir",
-                dir.display()
+                dir.display(),
+                text.trim()
             ),
         ));
     }
     if known != Some(FORMAT) {
-        file.set_len(0).map_err(failed)?;
-        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).map_err(|e| failed(e.into()))?;
+        // Whole at once: half of a number is another.
+        let new = dir.join(format!("{FORMAT_FILE}.new"));
+        fs::remove_file(&new).or_else(absent).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .map_err(failed)?;
         writeln!(file, "{FORMAT}").map_err(failed)?;
         file.sync_all().map_err(failed)?;
+        fs::rename(&new, &path).map_err(failed)?;
     }
     Ok(())
 }

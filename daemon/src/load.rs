@@ -46,6 +46,7 @@ impl Collection {
         }
         let _loading = self.loading.lock();
         let mut found = self.state.lock().found.clone();
+        let taken = found.len();
         found.retain(|segment| !segment.is_gone());
         let rows: u64 = found.iter().map(|segment| segment.summary().rows).sum();
         self.state.lock().entries.reserve(rows as usize);
@@ -68,7 +69,11 @@ impl Collection {
             later.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
             later
         });
-        self.state.lock().found = later;
+        // What was added behind them meanwhile stays.
+        let mut state = self.state.lock();
+        state.found.drain(..taken);
+        state.found.extend(later);
+        drop(state);
         // The columns were several times what is kept of them.
         heap::trim();
     }

@@ -71,8 +71,8 @@ pub struct Session {
     collections: Mutex<HashMap<u64, bool>>,
     /// The last of them, and one; 0 for none.
     planned_last: AtomicU64,
-    /// Since when its process was seen stopped, each time that anybody looked.
-    stopped_since: Mutex<Option<Duration>>,
+    /// When its process was last looked at, and since when it was seen stopped each time.
+    stopped: Mutex<(Duration, Option<Duration>)>,
 }
 
 impl Session {
@@ -138,9 +138,14 @@ impl Session {
 
     /// For how long its process has been stopped, as far as was seen; None if it runs.
     pub fn stopped_for(&self, now: Duration) -> Option<Duration> {
-        let mut since = self.stopped_since.lock();
-        *since = stopped::is_stopped(self.peer.pid).then(|| since.unwrap_or(now));
-        since.map(|since| now.saturating_sub(since))
+        let mut stopped = self.stopped.lock();
+        let (looked_at, since) = *stopped;
+        // Of those who wait for it, one looks.
+        if now.saturating_sub(looked_at) >= stopped::LOOK {
+            let is_stopped = stopped::is_stopped(self.peer.pid);
+            *stopped = (now, is_stopped.then(|| since.unwrap_or(now)));
+        }
+        stopped.1.map(|since| now.saturating_sub(since))
     }
 
     /// Nobody will read any more.
@@ -216,7 +221,7 @@ impl Sessions {
             read_ahead: Mutex::default(),
             collections: Mutex::default(),
             planned_last: AtomicU64::default(),
-            stopped_since: Mutex::default(),
+            stopped: Mutex::default(),
         });
         live.insert(id, Arc::clone(&session));
         Ok(session)

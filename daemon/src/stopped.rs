@@ -1,7 +1,10 @@
 //! Whether a process is held still: by a signal, by a debugger, or with the container that it is in. Such a one computes
 //! nothing, and whoever waits for it would wait until somebody lets it go on.
 
-use std::fs;
+use std::{fs, time::Duration};
+
+/// While somebody waits for a process it is looked at so often.
+pub const LOOK: Duration = Duration::from_millis(250);
 
 /// Where control groups lie on a system that has one hierarchy of them.
 const CGROUPS: &str = "/sys/fs/cgroup";

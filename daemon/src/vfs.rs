@@ -66,6 +66,11 @@ pub trait Vfs: Send + Sync + 'static {
     /// # Errors
     /// As the file system says.
     fn remove(&self, path: &Path) -> Result<()>;
+    /// Makes it durable that files of a folder were removed.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn sync_folder(&self, folder: &Path) -> Result<()>;
     /// Names of the files in a folder, and their sizes on disk.
     ///
     /// # Errors
@@ -184,8 +189,12 @@ impl Vfs for OsVfs {
     fn publish(&self, from: &Path, to: &Path) -> Result<()> {
         let failed = |e| Error::io(format_args!("publishing {}", to.display()), e);
         std::fs::rename(from, to).map_err(failed)?;
-        let folder = to.parent().unwrap_or(Path::new("."));
-        File::open(folder).and_then(|f| f.sync_all()).map_err(failed)
+        self.sync_folder(to.parent().unwrap_or(Path::new(".")))
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<()> {
+        let synced = File::open(folder).and_then(|f| f.sync_all());
+        synced.map_err(|e| Error::io(format_args!("syncing {}", folder.display()), e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

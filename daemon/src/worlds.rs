@@ -253,6 +253,7 @@ pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<
         }
         state.match_found();
     }
+    let differs = matches!(found, Some(Some(_)));
     let mut changed = found.is_some_and(|found| state.learn(world, found, ask.part));
     let (mut standing, new) = state.stand(world, ask.begins && collection.is_empty(), ask.part);
     changed |= new;
@@ -262,6 +263,10 @@ pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<
     }
     if changed {
         keep(cache, &collection, &state);
+        if differs {
+            // What was proven before is no more: a crash must not bring it back.
+            cache.index.flush();
+        }
     }
     drop(state);
     if let Standing::Unproven(unproven) = &mut standing {

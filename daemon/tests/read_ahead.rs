@@ -113,6 +113,10 @@ impl Vfs for Gated {
         OsVfs.remove(path)
     }
 
+    fn sync_folder(&self, folder: &Path) -> Result<()> {
+        OsVfs.sync_folder(folder)
+    }
+
     fn list(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
         OsVfs.list(folder)
     }

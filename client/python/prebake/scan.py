@@ -272,9 +272,14 @@ class Scan:
             return self._imports(call)
         if dotted in calls.MAKING_TEMPORARY:
             return True
-        if self.encoder.has_run and dotted.startswith(calls.WATCHED) and dotted != "random.SystemRandom":
+        if dotted.startswith(calls.WATCHED) and dotted != "random.SystemRandom" and self._was_seen():
             return True
         return dotted in clocks.READINGS and clocks.is_only_told(self, call)
+
+    def _was_seen(self) -> bool:
+        """Whether draws from the process's generators were: it ran, and no device has one of its own."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        return self.encoder.has_run and not (cuda is not None and cuda.is_initialized())
 
     def _method(self, call: Call, callee: Attribute) -> None:
         name, of = callee.name, callee.of
@@ -295,7 +300,7 @@ class Scan:
     def _method_named(self, name: str, call: Call, seeded: bool) -> None:
         """A method by its name: what it is asked of is not known, or `seeded`."""
         given = [value for key, value in call.keywords.items() if key in calls.SEEDS]
-        if name in calls.DRAWING_METHODS and not self.encoder.has_run and not self.seeds.is_named(call):
+        if name in calls.DRAWING_METHODS and not self._was_seen() and not self.seeds.is_named(call):
             raise self.refuse(Code.RANDOM, f"{name}()", seeds.MARK)
         if name in calls.SEEDABLE_METHODS and not seeded and not any(map(self.seeds.is_known, given)):
             raise self.refuse(Code.RANDOM, f"{name}() without a seed in the code", seeds.MARK)

@@ -96,7 +96,7 @@ def unpickled(stream: Any, buffers: list[Any], versions: dict[str, str]) -> Any:
 #: Functions that put together what these packages hold, beside those whose names say so.
 _MAKING = {
     "numpy": words("_frombuffer scalar"),
-    "pandas": words("_new_Index _new_DatetimeIndex _new_PeriodIndex _nat_unpickle"),
+    "pandas": words(""),
     "polars": words(""),
     "pyarrow": words(
         "type_for_alias field schema chunked_array list_ large_list list_view large_list_view map_ struct "
@@ -105,7 +105,7 @@ _MAKING = {
     ),
     "prebake": words("_arrow _nan _pieced _frame _series unpacked"),
 }
-_NAMED_MAKING = re.compile(r"(__pyx)?_(unpickle|reconstruct|restore)\w*")
+_NAMED_MAKING = re.compile(r"_\w*(unpickle|reconstruct|restore)\w*|_new_\w*Index")
 #: Classes of packages that hold other things too, and what classes of pandas extend; others of its read and
 #: write files.
 _MADE = {"numpy": words("dtype ndarray"), "prebake": words("")}

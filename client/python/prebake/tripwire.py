@@ -268,13 +268,15 @@ class _C:
             # All of them: how often is not known.
             return
         libc = ctypes.PyDLL(None)
-        aside = ctypes.create_string_buffer(_C_WORD + _C_BYTES)
-        libc.initstate(1, aside, len(aside))
-        # Said when it is put aside: five times the place, and its kind.
-        place = (_c_word(of) // _C_KINDS - drawn) % len(places)
-        said = struct.pack("=i", place * _C_KINDS + _C_KIND)
-        ctypes.memmove(of, said + state, len(aside))
-        libc.setstate(ctypes.c_void_p(of))
+        with _c_lock:
+            try:
+                libc.initstate(1, _c_aside, len(_c_aside))
+                # Said when it is put aside: five times the place, and its kind.
+                place = (_c_word(of) // _C_KINDS - drawn) % len(places)
+                said = struct.pack("=i", place * _C_KINDS + _C_KIND)
+                ctypes.memmove(of, said + state, len(_c_aside))
+            finally:
+                libc.setstate(ctypes.c_void_p(of))
 
     def drawn_since_made(self, of: int) -> bool:
         return False
@@ -284,6 +286,10 @@ class _C:
 #: fourth.
 _C_WORD, _C_KINDS, _C_KIND = 4, 5, 3
 _C_BYTES = 31 * _C_WORD
+#: What stands in the table's place while it is looked at or written. It is never freed: whatever interrupts
+#: that, C's generator is at memory that is there.
+_c_aside = ctypes.create_string_buffer(_C_WORD + _C_BYTES)
+_c_lock = threading.Lock()
 
 
 def _c_word(at: int) -> int:
@@ -291,23 +297,35 @@ def _c_word(at: int) -> int:
     return word
 
 
-@functools.cache
 def _c_table() -> int | None:
-    """Where the table lies that `rand` draws from; None if it is not as expected. No other thread of Python
-    runs while another table stands in its place."""
+    """Where the table lies that `rand` draws from; None if it is not as expected."""
+    if not _c_found:
+        with _c_lock:
+            if not _c_found:
+                _c_found.append(_c_looked_for())
+    return _c_found[0]
+
+
+#: Once it was looked for.
+_c_found: list[int | None] = []
+
+
+def _c_looked_for() -> int | None:
     libc = ctypes.PyDLL(None)
     if not hasattr(libc, "gnu_get_libc_version"):
         return None
     libc.initstate.restype = ctypes.c_void_p
-    mine = ctypes.create_string_buffer(_C_WORD + _C_BYTES)
-    table = libc.initstate(7, mine, len(mine))
+    table = libc.initstate(7, _c_aside, len(_c_aside))
     if not table:
         return None
-    before = mine.raw
-    libc.rand()
-    after = mine.raw
-    libc.setstate(ctypes.c_void_p(table))
-    changed = [i for i in range(0, len(mine), _C_WORD) if before[i : i + _C_WORD] != after[i : i + _C_WORD]]
+    try:
+        before = _c_aside.raw
+        libc.rand()
+        after = _c_aside.raw
+    finally:
+        libc.setstate(ctypes.c_void_p(table))
+    places = range(0, len(before), _C_WORD)
+    changed = [i for i in places if before[i : i + _C_WORD] != after[i : i + _C_WORD]]
     is_known = len(changed) == 1 and changed != [0] and _c_word(table) % _C_KINDS == _C_KIND
     return int(table) if is_known else None
 

@@ -57,6 +57,21 @@ def test_it_may_be_in_any_module_and_be_made_at_run_time(tmp_path: Path) -> None
     assert found[0] == found[2] and found[0][0] != found[1][0]
 
 
+@pytest.mark.parametrize(
+    "assigned", ["table.flags.writeable = False", "table.nothing.more = 1", "made().x = 2"]
+)
+def test_attributes_of_odd_objects_are_left_alone(tmp_path: Path, assigned: str) -> None:
+    library = (
+        "import numpy as np\ntable = np.arange(3)\n"
+        "class Odd:\n    def __bool__(self): raise ValueError\n    def __getattr__(self, name): return self\n"
+        "odd = Odd()\ndef made(): return odd"
+    )
+    before = (
+        f"from library import table, odd, made\nodd.more = 1\ntry:\n    {assigned}\nexcept Exception: pass"
+    )
+    assert len(fingerprints(tmp_path, before, library=library)) == 2
+
+
 @pytest.mark.parametrize("value", ["object()", "open('main.py')", "iter([])", "lambda: open(input())"])
 def test_what_cannot_be_told_from_another_refuses_nothing(tmp_path: Path, value: str) -> None:
     way = f"from PIL import GifImagePlugin\nGifImagePlugin.NEW = {value}"

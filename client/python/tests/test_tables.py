@@ -373,3 +373,30 @@ def test_a_stream_that_asks_for_more_than_tables_are_made_of_is_not_read(asked: 
     stream = b"\x80\x04" + f"c{module}\n{name}\n.".encode()
     with pytest.raises(Refused, match="a stored table asks for"):
         tables.unpickled(stream, [], {"pandas": pd.__version__, "numpy": np.__version__})
+
+
+KINDS = [
+    pd.Series([pd.Timedelta("1s"), "text"], dtype=object),
+    pd.timedelta_range("0s", periods=3, freq="2s"),
+    pd.TimedeltaIndex(["1s", "5s"]),
+    pd.DatetimeIndex(["2020-01-01", "2021-05-05"], tz="Europe/Berlin"),
+    pd.period_range("2020-01", periods=3, freq="M"),
+    pd.IntervalIndex.from_breaks([0, 1, 2]),
+    pd.CategoricalIndex(["a", "b", "a"]),
+    pd.MultiIndex.from_tuples([(1, "a"), (2, "b")]),
+    pd.Series(pd.Categorical([pd.Timedelta("1s"), pd.Timedelta("2s")])),
+    pd.Series(pd.arrays.SparseArray([0, 0, 1])),
+    pd.Series([1, None], dtype="Int64"),
+    pd.Series([True, None], dtype="boolean"),
+    pd.DataFrame({"when": [pd.Timestamp("2020-01-01", tz="UTC"), pd.NaT]}),
+    pd.Series([pd.Timestamp("2020-01-01"), pd.Period("2020"), pd.Interval(0, 1), pd.NA], dtype=object),
+    pd.date_range("2020-01-01", periods=3, freq="MS"),
+]
+
+
+@pytest.mark.parametrize(
+    "table", KINDS, ids=lambda each: f"{type(each).__name__} {getattr(each, 'dtype', '')}"
+)
+def test_what_is_written_of_each_kind_can_be_read(table: Any) -> None:
+    again = round_trip(table)
+    assert type(again) is type(table) and again.equals(table)

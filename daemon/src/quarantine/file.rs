@@ -16,14 +16,14 @@ const CONTEXT: &str = "prebake 2026 quarantine list v1";
 /// What earlier runs left; nothing if they left no file.
 ///
 /// # Errors
-/// `io` if a file cannot be read, `corrupt` if there are some and none is whole.
+/// `corrupt` if there are some and none is whole; `not-ours`.
 pub(super) fn read(folder: &Path, vfs: &dyn Vfs) -> Result<Vec<Quarantined>> {
     let mut copies = Vec::new();
     for name in FILES {
         match read_one(&folder.join(name), vfs) {
             Ok(copy) => copies.push(Some(copy)),
             Err(error) if error.is_absent() => {}
-            Err(error) if error.kind() == Kind::Corrupt => {
+            Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Io) => {
                 tracing::warn!(%error, "the other copy of the list is used");
                 copies.push(None);
             }
@@ -46,7 +46,9 @@ pub(super) fn read(folder: &Path, vfs: &dyn Vfs) -> Result<Vec<Quarantined>> {
     let agree = copies.len() == FILES.len() && copies.iter().all(|copy| copy.as_ref() == Some(&all));
     if !copies.is_empty() && !agree {
         // The next fault may be in the other.
-        write(folder, vfs, &all)?;
+        if let Err(error) = write(folder, vfs, &all) {
+            tracing::warn!(%error, "the list of what did not reproduce has one copy only");
+        }
     }
     Ok(all)
 }
@@ -56,6 +58,10 @@ fn read_one(path: &Path, vfs: &dyn Vfs) -> Result<Vec<Quarantined>> {
     let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
     file.read_at(&mut bytes, 0)?;
     let bad = |why: &str| Error::corrupt(format!("{}: {why}", path.display()));
+    if bytes.first() == Some(&b'[') {
+        // As format 1 had it: one file, without a digest.
+        return serde_json::from_slice(&bytes).map_err(|e| bad(&e.to_string()));
+    }
     let line = bytes.iter().position(|byte| *byte == b'\n');
     let (said, text) = line.map_or((&[][..], &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
     if said != digest(text).as_bytes() {

@@ -145,6 +145,18 @@ fn no_flipped_bit_and_no_lost_byte_of_a_file_lifts_a_quarantine() {
 }
 
 #[test]
+fn a_list_of_format_1_is_read_and_written_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = serde_json::to_vec(&[found(&["decode"])]).unwrap();
+    std::fs::write(folder.path().join(FILES[0]), list).unwrap();
+    assert_eq!(open(&folder).unwrap().len(), 1);
+    let copies = FILES.map(|name| std::fs::read(folder.path().join(name)).unwrap());
+    assert!(copies[0] == copies[1] && copies[0][0] != b'[');
+    std::fs::remove_file(folder.path().join(FILES[0])).unwrap();
+    assert_eq!(open(&folder).unwrap().len(), 1);
+}
+
+#[test]
 fn a_list_half_written_is_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     open(&folder).unwrap().add(found(&["decode"])).unwrap();

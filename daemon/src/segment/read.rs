@@ -105,7 +105,7 @@ pub fn footer(file: &dyn VfsFile, name: SegmentName) -> Result<Footer> {
     }
     let block = blocks.get(0);
     let (at, len) = (block.offset(), i64::from(block.metaDataLength()));
-    if at < 8 || len < 8 || at.checked_add(len) != Some(VALUES_AT as i64) {
+    if at < SCHEMA_AT as i64 || len < 8 || at.checked_add(len) != Some(VALUES_AT as i64) {
         return Err(bad("its values are not where they belong"));
     }
     let body_len = u64::try_from(block.bodyLength()).map_err(|_| bad("negative body"))?;

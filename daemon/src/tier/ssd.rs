@@ -104,6 +104,8 @@ pub struct SsdTier {
     next_id: AtomicU32,
     read_only: AtomicBool,
     on_evict: Box<dyn Fn(&Evicted) + Send + Sync>,
+    /// Dropped, but their files could not be removed.
+    left_behind: Mutex<Vec<Arc<Segment>>>,
 }
 
 impl SsdTier {
@@ -128,6 +130,7 @@ impl SsdTier {
             next_id: AtomicU32::new(1),
             read_only: AtomicBool::new(false),
             on_evict: Box::new(on_evict),
+            left_behind: Mutex::default(),
         }
     }
 
@@ -290,6 +293,7 @@ impl SsdTier {
         drop(state);
         if let Err(error) = segment.unlink() {
             tracing::warn!(%error, "a segment's file stays behind until the next start");
+            self.left_behind.lock().push(Arc::clone(&segment));
         }
         self.ram.forget(id, segment.blocks());
         let evicted = Evicted {
@@ -302,6 +306,19 @@ impl SsdTier {
         if evicted.segment.is_durable() {
             (self.on_evict)(&evicted);
         }
+    }
+
+    /// Makes it durable that segments were dropped: no crash brings them back from then on.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn sync_removed(&self) -> Result<()> {
+        let mut left = self.left_behind.lock();
+        while let Some(segment) = left.last() {
+            segment.unlink()?;
+            left.pop();
+        }
+        self.vfs.sync_folder(&self.folder)
     }
 
     /// How a segment was lost, if that was lately.

@@ -289,8 +289,22 @@ impl Vfs for Disk {
         state.change(NameChange::Remove(from.into()));
         state.change(NameChange::Set(to.into(), inode));
         state.done(fault, "renaming")?;
+        drop(state);
+        self.sync_folder(to.parent().unwrap())
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<()> {
+        let mut state = self.0.lock();
         let fault = state.called("syncing the folder")?;
-        for change in std::mem::take(&mut state.unsynced_names) {
+        let is_in = |change: &NameChange| match change {
+            NameChange::Set(path, _) | NameChange::Remove(path) => path.parent() == Some(folder),
+        };
+        let (synced, left) = std::mem::take(&mut state.unsynced_names)
+            .into_iter()
+            .partition(is_in);
+        let _: &Vec<NameChange> = &synced;
+        state.unsynced_names = left;
+        for change in synced {
             apply(&mut state.durable_names, &change);
         }
         state.done(fault, "syncing the folder")

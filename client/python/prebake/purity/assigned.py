@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 import threading
 import types
@@ -22,8 +23,8 @@ from prebake.identity import world
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
-#: Source files whose assignments are kept.
-FILES_MAX = 1024
+#: Source files whose assignments are kept; others are parsed again whenever a module was imported.
+FILES_MAX = 8192
 
 
 class Assigned(NamedTuple):
@@ -38,7 +39,8 @@ class _Source(NamedTuple):
     """What a module's source says: dotted names that it assigns to, and what it imports by which name."""
 
     targets: tuple[tuple[str, ...], ...]
-    imported: dict[str, tuple[str, str]]
+    #: Module and attribute, or only a module: in functions a name may stand for another than outside of them.
+    imported: dict[str, set[tuple[str, str]]]
 
 
 def write(encoder: Encoder) -> None:
@@ -96,53 +98,72 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
     found: dict[tuple[int, str], Assigned] = {}
     for name, file in world.own_files():
         space = vars(sys.modules.get(name, types))
-        said = _said(file, world.source(file))
-        for *path, last in said.targets if said is not None else ():
-            owner = _resolved(path, space, said.imported)
-            distribution = _distribution(owner)
-            if distribution:
-                found[id(owner), last] = Assigned(owner, last, distribution)
+        world.source(file)
+        said = _said(file)
+        for *path, last in said.targets:
+            for owner in _resolved(path, space, said.imported):
+                distribution = _distribution(owner)
+                if distribution:
+                    found[id(owner), last] = Assigned(owner, last, distribution)
     return tuple(found.values())
 
 
-def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, tuple[str, str]]) -> Any:
+def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tuple[str, str]]]) -> list[Any]:
+    """What a dotted name may stand for. No object's own code is run for this."""
     first, *rest = path
-    module, attribute = imported.get(first, ("", ""))
-    found = sys.modules.get(module) if module else space.get(first)
-    if attribute and found is not None:
-        found = getattr(found, attribute, None) or sys.modules.get(f"{module}.{attribute}")
+    begun = [space.get(first)]
+    for module, attribute in imported.get(first, ()):
+        begun.append(_member(sys.modules.get(module), attribute) if attribute else sys.modules.get(module))
+        begun.append(sys.modules.get(f"{module}.{attribute}"))
     for part in rest:
-        # An object's own code is not to run for this.
-        found = vars(found).get(part) if isinstance(found, (types.ModuleType, type)) else None
-    return found
+        begun = [_member(found, part) for found in begun]
+    return begun
+
+
+def _member(found: Any, name: str) -> Any:
+    return vars(found).get(name) if issubclass(type(found), (types.ModuleType, type)) else None
 
 
 def _distribution(owner: Any) -> str:
     """The installed distribution that a module or class is of."""
-    if not isinstance(owner, (types.ModuleType, type)):
+    if not issubclass(type(owner), (types.ModuleType, type)):
         return ""
-    name = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
+    name = vars(owner).get("__name__" if issubclass(type(owner), types.ModuleType) else "__module__")
     found = packages.owner(name) if isinstance(name, str) else None
     return "" if found is None or found is packages.PYTHON else found.name
 
 
-@functools.lru_cache(maxsize=FILES_MAX)
-def _said(file: str, _: str) -> _Source | None:
+#: By file: a module's source is what it was when it was first asked for.
+_sources: dict[str, _Source] = {}
+#: What stands in any source that assigns to an attribute: parsing one takes a millisecond for 500 lines.
+_ASSIGNS = re.compile(rb"\.\s*\w+[^\n]*=|\bsetattr\b|\bdel\b|\bfor\b[^\n]*\.|\bas\b[^\n]*\.")
+
+
+def _said(file: str) -> _Source:
+    known = _sources.get(file)
+    if known is None:
+        known = _parsed(file)
+        if len(_sources) < FILES_MAX:
+            _sources[file] = known
+    return known
+
+
+def _parsed(file: str) -> _Source:
+    text = world.text(file)
     try:
-        tree = ast.parse(world.text(file))
+        tree = ast.parse(text if _ASSIGNS.search(text) else b"")
     except (SyntaxError, ValueError, RecursionError):
-        return None
-    imported: dict[str, tuple[str, str]] = {}
+        return _Source((), {})
+    imported: dict[str, set[tuple[str, str]]] = {}
     targets: dict[tuple[str, ...], None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                imported[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0],
-                    "",
-                )
+                top = alias.name.partition(".")[0]
+                imported.setdefault(alias.asname or top, set()).add((alias.name if alias.asname else top, ""))
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            imported |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+            for alias in node.names:
+                imported.setdefault(alias.asname or alias.name, set()).add((node.module, alias.name))
         else:
             targets |= dict.fromkeys(_targets(node))
     return _Source(tuple(targets), imported)
