@@ -144,7 +144,7 @@ soak: python
 SEQUENCES ?= 10000
 DAMAGES ?= 100000
 faults:
-	PREBAKE_SEQUENCES=$(SEQUENCES) PREBAKE_DAMAGES=$(DAMAGES) cargo test --release --locked -p prebake-daemon \
+	PREBAKE_THOROUGH=1 PREBAKE_SEQUENCES=$(SEQUENCES) PREBAKE_DAMAGES=$(DAMAGES) cargo test --release --locked -p prebake-daemon \
 	    --test crash --test damage -- --nocapture
 
 test: test-rust test-python cases test-torch unstable test-ops

@@ -255,12 +255,14 @@ fn run(scenario: &Scenario, at: u64, fault: Fault, left: Left, index: usize) -> 
     struck
 }
 
-/// Has every call of a scenario fail in every way, and leaves the disk in four ways each time.
+/// Has every call of a scenario fail in every way, and leaves the disk in four ways.
 fn exhaust(name: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _within = runtime.enter();
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     let mut points = 0;
+    // Else in one of them, each in its turn.
+    let is_thorough = std::env::var_os("PREBAKE_THOROUGH").is_some();
     for fault in FAULTS {
         let calls = (0..).take_while(|at| {
             let ways = [
@@ -269,7 +271,10 @@ fn exhaust(name: &str) {
                 (Left::Some(*at), 1),
                 (Left::Some(!*at), usize::MAX),
             ];
-            ways.into_iter().fold(false, |struck, (left, index)| {
+            let one = (*at % ways.len() as u64) as usize;
+            let ways = if is_thorough { &ways[..] } else { &ways[one..=one] };
+            ways.iter().fold(false, |struck, (left, index)| {
+                let (left, index) = (*left, *index);
                 let ran = AssertUnwindSafe(|| run(scenario, *at, fault, left, index));
                 let ran = catch_unwind(ran);
                 struck | ran.unwrap_or_else(|_| panic!("{name} fails at call {at} by {fault:?}, {left:?}"))
@@ -277,7 +282,7 @@ fn exhaust(name: &str) {
         });
         points += calls.count();
     }
-    println!("{name}: {points} points, each left in 4 ways");
+    println!("{name}: {points} points");
     assert!(points > 0);
 }
 
@@ -308,7 +313,7 @@ nothing_wrong_is_served_whichever_call_fails_or_is_the_last! {
 }
 
 /// Sequences that `make faults` has more of.
-const SEQUENCES: u64 = 500;
+const SEQUENCES: u64 = 300;
 
 #[tokio::test]
 async fn nothing_wrong_is_served_after_any_sequence() {

@@ -11,7 +11,7 @@ use common::{
 use std::collections::BTreeSet;
 
 /// Damages that `make faults` has more of.
-const DAMAGES: u64 = 1000;
+const DAMAGES: u64 = 500;
 /// One of so many is a file that is cut short.
 const CUTS: u64 = 8;
 
