@@ -8,7 +8,7 @@ use common::{
     faulty::{Disk, Draw, Left},
     store::{Entry, Store, copy_of, empty_index},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 /// Damages that `make faults` has more of.
 const DAMAGES: u64 = 500;
@@ -47,24 +47,7 @@ async fn no_damage_makes_another_value_or_loses_another_segment() {
     for number in 0..damages {
         let disk = disk.copy();
         let damaged = &segments[draw.below(2) as usize];
-        let mut what = String::new();
-        disk.damage(damaged, |bytes| {
-            // Each part of a file is met, though values are most of it.
-            let len = bytes.len() as u64;
-            let at = match draw.below(3) {
-                0 => draw.below(len),
-                1 => draw.below(len.min(8400)),
-                _ => len - 1 - draw.below(len.min(5000)),
-            } as usize;
-            if number % CUTS == 0 {
-                bytes.truncate(at);
-                what = format!("cut at {at} of {len}");
-            } else {
-                let bit = draw.below(8);
-                bytes[at] ^= 1 << bit;
-                what = format!("bit {bit} of byte {at} of {len}");
-            }
-        });
+        let what = damage(&disk, damaged, number, &mut draw);
         let index = if draw.below(2) == 0 {
             copy_of(&*index)
         } else {
@@ -95,4 +78,27 @@ async fn no_damage_makes_another_value_or_loses_another_segment() {
     }
     println!("{damages} damages: {seen} were seen, {unseen} made no difference");
     assert!(seen > unseen);
+}
+
+/// Flips a bit of a file, or cuts it short; which.
+fn damage(disk: &Disk, damaged: &Path, number: u64, draw: &mut Draw) -> String {
+    let mut what = String::new();
+    disk.damage(damaged, |bytes| {
+        // Each part of a file is met, though values are most of it.
+        let len = bytes.len() as u64;
+        let at = match draw.below(3) {
+            0 => draw.below(len),
+            1 => draw.below(len.min(8400)),
+            _ => len - 1 - draw.below(len.min(5000)),
+        } as usize;
+        if number.is_multiple_of(CUTS) {
+            bytes.truncate(at);
+            what = format!("cut at {at} of {len}");
+        } else {
+            let bit = draw.below(8);
+            bytes[at] ^= 1 << bit;
+            what = format!("bit {bit} of byte {at} of {len}");
+        }
+    });
+    what
 }

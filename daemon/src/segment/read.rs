@@ -68,35 +68,9 @@ pub struct Seal {
 /// # Errors
 /// `corrupt` for anything that is not this segment, whole and unchanged.
 pub fn footer(file: &dyn VfsFile, name: SegmentName) -> Result<Footer> {
-    let bad = |what: &str| Error::corrupt(format!("not a segment: {what}"));
-    let file_len = file.len()?;
-    let mut trailer = [0; TRAILER_LEN as usize];
-    let trailer_at = file_len
-        .checked_sub(TRAILER_LEN)
-        .ok_or_else(|| bad("too short"))?;
-    file.read_at(&mut trailer, trailer_at)?;
-    let footer_len = ipc::reader::read_footer_length(trailer).map_err(|_| bad("no footer"))? as u64;
-    let footer_at = trailer_at
-        .checked_sub(footer_len)
-        .filter(|at| *at > VALUES_AT + SEAL_LEN && footer_len <= FOOTER_LEN_MAX)
-        .ok_or_else(|| bad("its footer does not fit"))?;
-    let mut bytes = vec![0; (SEAL_LEN + footer_len) as usize];
-    file.read_at(&mut bytes, footer_at - SEAL_LEN)?;
-    let (sealed, bytes) = bytes.split_at(SEAL_LEN as usize);
-    let mut head = vec![0; VALUES_AT as usize];
-    file.read_at(&mut head, 0)?;
-    let digest = seal(&head, footer_at, bytes);
-    if digest != *sealed {
-        return Err(bad("its head or its footer does not match their digest"));
-    }
-    let footer = ipc::root_as_footer(bytes).map_err(|_| bad("its footer does not parse"))?;
-
-    let schema = footer.schema().ok_or_else(|| bad("no schema"))?;
-    let mut said = schema.custom_metadata().into_iter().flatten();
-    let said = said
-        .find(|kv| kv.key() == Some(SEGMENT))
-        .and_then(|kv| kv.value());
-    if said != Some(&*name.to_string()) {
+    let (head, bytes, seal) = sealed(file)?;
+    let footer = ipc::root_as_footer(&bytes).map_err(|_| bad("its footer does not parse"))?;
+    if named(&footer) != Some(&*name.to_string()) {
         return Err(bad("it is another one"));
     }
     let blocks = footer.recordBatches().ok_or_else(|| bad("no record batch"))?;
@@ -109,7 +83,7 @@ pub fn footer(file: &dyn VfsFile, name: SegmentName) -> Result<Footer> {
         return Err(bad("its values are not where they belong"));
     }
     let body_len = u64::try_from(block.bodyLength()).map_err(|_| bad("negative body"))?;
-    if body_len > footer_at - SEAL_LEN - VALUES_AT {
+    if body_len > seal.at - VALUES_AT {
         return Err(bad("its body ends behind its footer"));
     }
     let message_at = at as usize;
@@ -150,13 +124,47 @@ pub fn footer(file: &dyn VfsFile, name: SegmentName) -> Result<Footer> {
         body_len,
         prefix,
         value_len,
-        seal: Seal {
-            at: footer_at - SEAL_LEN,
-            digest,
-        },
+        seal,
         head,
         message_at,
     })
+}
+
+fn bad(what: &str) -> Error {
+    Error::corrupt(format!("not a segment: {what}"))
+}
+
+/// Reads what stands before the values, and the footer, if they match their digest.
+fn sealed(file: &dyn VfsFile) -> Result<(Vec<u8>, Vec<u8>, Seal)> {
+    let mut trailer = [0; TRAILER_LEN as usize];
+    let trailer_at = file
+        .len()?
+        .checked_sub(TRAILER_LEN)
+        .ok_or_else(|| bad("too short"))?;
+    file.read_at(&mut trailer, trailer_at)?;
+    let footer_len = ipc::reader::read_footer_length(trailer).map_err(|_| bad("no footer"))? as u64;
+    let at = trailer_at
+        .checked_sub(footer_len)
+        .filter(|at| *at > VALUES_AT + SEAL_LEN && footer_len <= FOOTER_LEN_MAX)
+        .ok_or_else(|| bad("its footer does not fit"))?;
+    let mut said = [0; SEAL_LEN as usize];
+    let mut footer = vec![0; footer_len as usize];
+    file.read_at(&mut said, at - SEAL_LEN)?;
+    file.read_at(&mut footer, at)?;
+    let mut head = vec![0; VALUES_AT as usize];
+    file.read_at(&mut head, 0)?;
+    let digest = seal(&head, at, &footer);
+    if digest != said {
+        return Err(bad("its head or its footer does not match their digest"));
+    }
+    let at = at - SEAL_LEN;
+    Ok((head, footer, Seal { at, digest }))
+}
+
+/// The name of a segment, as its footer says.
+fn named<'a>(footer: &ipc::Footer<'a>) -> Option<&'a str> {
+    let mut said = footer.schema()?.custom_metadata()?.iter();
+    said.find(|kv| kv.key() == Some(SEGMENT))?.value()
 }
 
 /// Whether a file has this seal where it should stand: then it is the file whose footer was read, and no other.
