@@ -56,6 +56,9 @@ impl Draw {
     }
 }
 
+/// What every call fails with once the machine died.
+const EIO: i32 = 5;
+
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
@@ -112,7 +115,7 @@ impl State {
     /// Counts a call; what is to happen to it. After the machine died every call fails.
     fn called(&mut self, what: &str) -> Result<Option<Fault>> {
         if self.is_dead {
-            return Err(error(what, libc_eio()));
+            return Err(error(what, EIO));
         }
         let number = self.calls;
         self.calls += 1;
@@ -124,7 +127,7 @@ impl State {
             Fault::Error(errno) => Err(error(what, errno)),
             Fault::DiesBefore => {
                 self.is_dead = true;
-                Err(error(what, libc_eio()))
+                Err(error(what, EIO))
             }
             fault => Ok(Some(fault)),
         }
@@ -151,10 +154,6 @@ fn apply(names: &mut BTreeMap<PathBuf, u64>, change: &NameChange) {
         NameChange::Set(path, inode) => drop(names.insert(path.clone(), *inode)),
         NameChange::Remove(path) => drop(names.remove(path)),
     }
-}
-
-const fn libc_eio() -> i32 {
-    5
 }
 
 impl Disk {
@@ -299,10 +298,8 @@ impl Vfs for Disk {
         let is_in = |change: &NameChange| match change {
             NameChange::Set(path, _) | NameChange::Remove(path) => path.parent() == Some(folder),
         };
-        let (synced, left) = std::mem::take(&mut state.unsynced_names)
-            .into_iter()
-            .partition(is_in);
-        let _: &Vec<NameChange> = &synced;
+        let unsynced = std::mem::take(&mut state.unsynced_names).into_iter();
+        let (synced, left): (Vec<_>, Vec<_>) = unsynced.partition(is_in);
         state.unsynced_names = left;
         for change in synced {
             apply(&mut state.durable_names, &change);
@@ -341,7 +338,7 @@ impl OpenFile {
     fn on<T>(&self, what: &str, work: impl FnOnce(&mut Inode, Option<Fault>) -> Result<T>) -> Result<T> {
         let mut state = self.disk.0.lock();
         if state.life != self.life {
-            return Err(error(what, libc_eio()));
+            return Err(error(what, EIO));
         }
         let fault = state.called(what);
         let inode = state.inodes.get_mut(&self.inode).unwrap();
