@@ -167,7 +167,8 @@ def _globals(encoder: Encoder, function: types.FunctionType) -> None:
         _installed(encoder, scanned)
         return
     written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
-    if written:
+    # Code that only ran may fill a table of its own: whether that shows, evidence tells.
+    if written and not encoder.has_run:
         raise encoder.refuse(
             Code.CARRIES_STATE,
             f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",

@@ -94,8 +94,10 @@ def _encode(encoder: Encoder, value: Any) -> None:
     if issubclass(cls, Transparent):
         raise encoder.refuse(Code.DATASET, "is a data set that is shared by itself: wrap the outermost only")
     if hasattr(cls, "__next__") and packages.owner(cls.__module__) is not None:
+        # Of code that ran it is more than unknown: it may have taken from it.
         raise encoder.refuse(
-            Code.OPAQUE, f"is a {cls.__qualname__}: what it yields depends on what was taken before"
+            Code.CARRIES_STATE if encoder.has_run else Code.OPAQUE,
+            f"is a {cls.__qualname__}: what it yields depends on what was taken before",
         )
     if isinstance(value, enum.Enum):
         # Bits that no member stands for have no name.

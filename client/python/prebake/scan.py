@@ -350,6 +350,8 @@ class Scan:
             self._carries(target)
 
     def _carries(self, name: Name) -> None:
+        if self.encoder.has_run:
+            return
         raise self.encoder.refuse(
             Code.CARRIES_STATE,
             f"writes into {'.'.join(name.path)}, so that an item's result can depend on earlier items",

@@ -368,7 +368,7 @@ def _file_of(code: types.CodeType, frame: types.FrameType) -> str:
 
 
 def _varies(code: types.CodeType, space: dict[str, Any]) -> str:
-    """Why code that ran yields another value each time, as far as it can be told from the code; empty if it
+    """Why code that ran may yield another value each time, as far as it can be told from the code; empty if it
     cannot. It was given what it asks for: a seed, if it asks for one."""
     # What is described here is looked up as it is needed: descriptions are made of these names.
     from prebake.code import identify
@@ -388,7 +388,7 @@ def _varies(code: types.CodeType, space: dict[str, Any]) -> str:
     return ""
 
 
-_VARYING = (Code.RANDOM, Code.CLOCK, Code.NETWORK)
+_VARYING = (Code.RANDOM, Code.CLOCK, Code.NETWORK, Code.CARRIES_STATE)
 
 
 def _is_as_loaded(code: types.CodeType, file: str) -> bool:
