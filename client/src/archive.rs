@@ -1,18 +1,21 @@
 //! What a command left behind, as one element: a list of parts (JSON, the element's layout) and their
 //! bytes side by side.
 
-use prebake_client::{Clock, SystemClock};
+use crate::{Clock, SystemClock, beneath::Beneath};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
     fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
-    path::{Path, PathBuf},
+    os::unix::fs::MetadataExt,
+    path::{Component, Path, PathBuf},
     time::SystemTime,
 };
 
-/// Permission bits that are kept.
+/// Permission bits.
 const MODE_MASK: u32 = 0o7777;
+
+/// Those that a file is given back. A cache does not make a program run as another user or group.
+const FILE_MODE_MASK: u32 = 0o777;
 
 /// One thing a command left.
 #[derive(Serialize, Deserialize, PartialEq, Eq, Debug)]
@@ -22,14 +25,31 @@ pub enum Part {
     Stdout,
     /// What it printed on standard error.
     Stderr,
-    /// A file below output `output` (its place among the declared ones), with permission bits.
-    File { output: usize, path: String, mode: u32 },
+    /// A file.
+    File {
+        /// Below which output: its place among the declared ones.
+        output: usize,
+        /// Where below it; empty for the output itself.
+        path: String,
+        /// Permission bits.
+        mode: u32,
+    },
     /// A folder.
-    Folder { output: usize, path: String, mode: u32 },
+    Folder {
+        /// As a file's.
+        output: usize,
+        /// As a file's.
+        path: String,
+        /// As a file's.
+        mode: u32,
+    },
     /// A symbolic link.
     Link {
+        /// As a file's.
         output: usize,
+        /// As a file's.
         path: String,
+        /// Where it leads to: anywhere, as the command made it.
         target: String,
     },
 }
@@ -121,21 +141,26 @@ impl Archive {
         })
     }
 
-    /// Writes the outputs back: each file whole or not at all.
+    /// Writes the outputs back: each file whole or not at all, and nothing outside them, whatever the parts say and
+    /// whatever links lie in the outputs.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn restore(&self, outputs: &[PathBuf]) -> Result<(), String> {
         for (part, bytes) in &self.parts {
             if let Some(path) = part.path(outputs) {
-                part.write(&path, bytes)
+                part.write(outputs, bytes)
                     .map_err(|e| format!("writing {}: {e}", path.display()))?;
             }
         }
         // Folders last and inside out: one that may not be written to is filled by now.
         for (part, _) in self.parts.iter().rev() {
             if let (Part::Folder { mode, .. }, Some(path)) = (part, part.path(outputs)) {
-                fs::set_permissions(&path, fs::Permissions::from_mode(*mode))
+                let place = part
+                    .place(outputs)
+                    .unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()));
+                place
+                    .and_then(|place| place.set_mode(*mode))
                     .map_err(|e| format!("{}: {e}", path.display()))?;
             }
         }
@@ -232,6 +257,7 @@ impl Archive {
         }
         let mut parts = Vec::new();
         for (part, len) in layout.parts {
+            part.check()?;
             let len = usize::try_from(len).unwrap_or(usize::MAX);
             let (this, rest) = bytes.split_at_checked(len).ok_or("the element is too short")?;
             bytes = rest;
@@ -261,22 +287,44 @@ impl Part {
         })
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+    /// # Errors
+    /// If it names something outside its output, or a mode that is not given back.
+    fn check(&self) -> Result<(), String> {
+        let (path, mode, mask) = match self {
+            Self::Stdout | Self::Stderr => return Ok(()),
+            Self::File { path, mode, .. } => (path, *mode, FILE_MODE_MASK),
+            Self::Folder { path, mode, .. } => (path, *mode, MODE_MASK),
+            Self::Link { path, .. } => (path, 0, 0),
+        };
+        let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !Path::new(path).components().all(is_below) {
+            return Err(format!("{path} is outside the output"));
         }
-        let temporary = path.with_file_name(format!(".prebake-{}", std::process::id()));
+        match mode & !mask {
+            0 => Ok(()),
+            _ => Err(format!("the mode {mode:o} of {path} is not given back")),
+        }
+    }
+
+    /// Where it is written to.
+    fn place(&self, outputs: &[PathBuf]) -> Option<io::Result<Beneath>> {
+        let (Self::File { output, path, .. }
+        | Self::Folder { output, path, .. }
+        | Self::Link { output, path, .. }) = self
+        else {
+            return None;
+        };
+        Some(Beneath::open(outputs.get(*output)?, Path::new(path)))
+    }
+
+    fn write(&self, outputs: &[PathBuf], bytes: &[u8]) -> io::Result<()> {
+        let Some(place) = self.place(outputs) else {
+            return Ok(());
+        };
         match self {
-            Self::File { mode, .. } => {
-                fs::write(&temporary, bytes)?;
-                fs::set_permissions(&temporary, fs::Permissions::from_mode(*mode))?;
-                fs::rename(temporary, path)
-            }
-            Self::Link { target, .. } => {
-                symlink(target, &temporary)?;
-                fs::rename(temporary, path)
-            }
-            Self::Folder { .. } => fs::create_dir_all(path),
+            Self::File { mode, .. } => place?.write(bytes, *mode),
+            Self::Link { target, .. } => place?.link(target),
+            Self::Folder { .. } => place?.make_folder(),
             Self::Stdout | Self::Stderr => Ok(()),
         }
     }
@@ -301,6 +349,12 @@ fn part(output: usize, path: String, at: &Path, meta: &fs::Metadata) -> Result<(
             Vec::new(),
         ))
     } else if meta.is_file() {
+        if mode & !FILE_MODE_MASK != 0 {
+            return Err(format!(
+                "{} runs as its owner or its group (mode {mode:o}), which is not kept",
+                at.display()
+            ));
+        }
         Ok((Part::File { output, path, mode }, fs::read(at).map_err(failed)?))
     } else {
         Err(format!("{} is neither file, folder nor link", at.display()))

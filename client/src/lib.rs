@@ -18,14 +18,17 @@
 //! | map its blocks, return them when evicted | `blocks`, `data` |
 //! | hand out bytes that may be written and never remember it | `raw`, [`View`] |
 //! | tell the daemon what was read | `report` |
-//! | what a command reads, by watching it | [`trace`] |
+//! | what a command reads, by watching it | [`trace`], [`reads`] |
+//! | what it left, to be put back | [`archive`] |
 //!
 //! Locks are taken in this order: staging, state of items, blocks, data socket, one region. None is held while a call
 //! waits for other jobs. A process has no threads of ours but some that save it time (`beside`), which end before a fork; every handle
 //! answers `forked` in a forked child.
 
 mod acquire;
+pub mod archive;
 mod autostart;
+mod beneath;
 mod beside;
 mod blocks;
 mod channel;
@@ -52,6 +55,7 @@ mod prefault;
 mod produce;
 #[allow(unsafe_code)]
 mod raw;
+pub mod reads;
 mod report;
 mod session;
 mod socket;

@@ -3,7 +3,7 @@
 //! Entries form a chain (ccache's manifests). The first is found by what is declared alone and holds a list of names. The
 //! declared and what is under these names find the next, which is the result, or one more list if a run then read more.
 
-use prebake_client::trace::{Name, Report, Stamp, names, state};
+use crate::trace::{ABSENT, Name, Report, Stamp, names, state};
 use prebake_fingerprint::{Digest, digest::Context, input};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -110,7 +110,7 @@ impl Reads {
             let path = name.path();
             let found = match (seen.get(name), absent.contains(name)) {
                 (Some(state), _) => (*state).to_owned(),
-                (_, true) => prebake_client::trace::ABSENT.to_owned(),
+                (_, true) => ABSENT.to_owned(),
                 _ => state(&path),
             };
             tell("look", &path, &found);

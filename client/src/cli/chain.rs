@@ -1,14 +1,12 @@
 //! The entries of a command: lists of what it reads, and at the end its result (see `reads`).
 
-use crate::{
+use crate::{arguments::Arguments, command::Ran, identity::Identity, status::human_seconds};
+use prebake_client::{
+    Acquired, Collection, Items, Job, Made, Options, Result,
     archive::{Archive, Before, Part, now_seconds},
-    arguments::Arguments,
-    command::Ran,
-    identity::Identity,
     reads::{self, Reads},
-    status::human_seconds,
+    trace::Report,
 };
-use prebake_client::{Acquired, Collection, Items, Job, Made, Options, Result, trace::Report};
 use prebake_fingerprint::{Digest, digest::Context};
 use std::path::PathBuf;
 

@@ -1,6 +1,5 @@
 //! `prebake`: what a person types.
 
-mod archive;
 mod arguments;
 mod chain;
 mod command;
@@ -9,7 +8,6 @@ mod explain;
 mod graphs;
 mod identity;
 mod programs;
-mod reads;
 mod run;
 mod status;
 mod terminal;

@@ -2,14 +2,16 @@
 
 use crate::{
     Outcome,
-    archive::{Archive, Before, Part, now_seconds},
     arguments::Arguments,
     chain::{Chain, Leased},
     command::{self, Ran, Watch},
     identity::Identity,
     status::{human_bytes, human_seconds},
 };
-use prebake_client::Items;
+use prebake_client::{
+    Items,
+    archive::{Archive, Before, Part, now_seconds},
+};
 use std::{
     env,
     io::{self, Write},

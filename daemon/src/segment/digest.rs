@@ -22,6 +22,11 @@ impl ChunkDigests {
         Self(chunks.map(XxHash3_64::oneshot).collect())
     }
 
+    /// Of one chunk of any length.
+    pub fn of_one(chunk: &[u8]) -> Self {
+        Self(vec![XxHash3_64::oneshot(chunk)])
+    }
+
     /// Whether these bytes, from byte `at` on, are what was digested. They begin at a chunk and end at one, or with all.
     pub fn match_at(&self, at: u64, bytes: &[u8]) -> bool {
         let first = (at / CHUNK_BYTES) as usize;

@@ -128,7 +128,7 @@ pub fn encode(
 
 /// Digest of everything before the values, of the footer, and of where it begins; it stands before the footer. The footer in
 /// turn has the digests of everything else: where this one fits, no byte that is used was changed since it was written.
-pub(super) fn seal(head: &[u8], footer_at: u64, footer: &[u8]) -> [u8; SEAL_LEN as usize] {
+pub fn seal(head: &[u8], footer_at: u64, footer: &[u8]) -> [u8; SEAL_LEN as usize] {
     let mut hasher = blake3::Hasher::new_derive_key(SEAL_CONTEXT);
     hasher
         .update(head)

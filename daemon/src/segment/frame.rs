@@ -75,7 +75,7 @@ impl Frame {
     ///
     /// # Errors
     /// `corrupt` if they cannot be.
-    pub(super) fn parse(at: u64, sizes: &str, digests: ChunkDigests, value_len: u64) -> Result<Self> {
+    pub fn parse(at: u64, sizes: &str, digests: ChunkDigests, value_len: u64) -> Result<Self> {
         let bad =
             || Error::corrupt("the LZ4 blocks of a segment's values are not as many as its values need");
         let sizes = unhex(sizes).ok_or_else(bad)?;
@@ -105,7 +105,7 @@ impl Frame {
     ///
     /// # Errors
     /// `corrupt` if what is in the file is not what was put there, or the values end before; as the file system or `take` says.
-    pub(super) fn read(
+    pub fn read(
         &self,
         file: &dyn VfsFile,
         range: Range<u64>,

@@ -240,11 +240,17 @@ impl Footer {
         VALUES_AT + self.prefix.len() as u64
     }
 
-    /// Reads the rows: everything of the body behind the values, checked against `digest` (hex).
+    /// Digest of the rows as they are in the file, hex.
     ///
     /// # Errors
-    /// `corrupt` if the bytes are not what the digest says or do not decode.
-    pub fn rows(&self, file: &dyn VfsFile, digest: &str) -> Result<Rows> {
+    /// `corrupt` if they are not where they should be.
+    pub fn rows_digest(&self, file: &dyn VfsFile) -> Result<String> {
+        let (_, tail) = self.tail(file)?;
+        Ok(rows_digest(self.message(), &tail, &self.prefix))
+    }
+
+    /// Where in the body the columns behind the values begin, and their bytes.
+    fn tail(&self, file: &dyn VfsFile) -> Result<(u64, Vec<u8>)> {
         let stored_len = self.buffers.get(VALUES).map_or(0, |b| b.1);
         let begin = behind_values(stored_len, self.is_compressed());
         let tail_len = self
@@ -253,6 +259,15 @@ impl Footer {
             .ok_or_else(|| Error::corrupt("a segment's values exceed its body"))?;
         let mut tail = vec![0; tail_len as usize];
         file.read_at(&mut tail, VALUES_AT + begin)?;
+        Ok((begin, tail))
+    }
+
+    /// Reads the rows: everything of the body behind the values, checked against `digest` (hex).
+    ///
+    /// # Errors
+    /// `corrupt` if the bytes are not what the digest says or do not decode.
+    pub fn rows(&self, file: &dyn VfsFile, digest: &str) -> Result<Rows> {
+        let (begin, tail) = self.tail(file)?;
         if rows_digest(self.message(), &tail, &self.prefix) != digest {
             return Err(Error::corrupt("a segment's rows do not match their digest"));
         }
