@@ -4,12 +4,15 @@ use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::folder::Folder;
 use crate::session::Session;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::env;
 use std::fs::DirBuilder;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// The daemon's binary.
@@ -25,15 +28,42 @@ const START: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs the daemon as a grandchild, so that it is never a zombie of this process, in a process group of its own, so that
-/// Ctrl-C does not reach it. `$0` is the log.
-const DETACH: &str = r#"log=$0; "$@" </dev/null >>"$log" 2>&1 &"#;
+/// Ctrl-C does not reach it, and says its number. `$0` is the log.
+const DETACH: &str = r#"log=$0; "$@" </dev/null >>"$log" 2>&1 & echo $!"#;
+
+/// A daemon that was started.
+pub(crate) struct Starting {
+    /// None if it ended already.
+    process: Option<OwnedFd>,
+}
+
+impl Starting {
+    /// Of what the shell says.
+    fn of(said: &[u8]) -> Self {
+        let number = std::str::from_utf8(said)
+            .ok()
+            .and_then(|said| said.trim().parse().ok());
+        let number = number.and_then(Pid::from_raw);
+        let process = number.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Self { process }
+    }
+
+    /// Whether it runs. Where that cannot be asked, it may.
+    fn runs(&self) -> bool {
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let mut ended = [PollFd::new(process, PollFlags::IN)];
+        !matches!(poll(&mut ended, Some(&Timespec::default())), Ok(1..))
+    }
+}
 
 /// Starts a daemon on the folder. If another process does the same, one of the two daemons finds the folder taken and
 /// ends.
 ///
 /// # Errors
 /// `daemon-absent`, saying what is missing.
-pub(crate) fn start(folder: &Folder, hint: Option<&Path>) -> Result<()> {
+pub(crate) fn start(folder: &Folder, hint: Option<&Path>) -> Result<Starting> {
     let failed = |what: String| Error::new(Code::DaemonAbsent, what);
     let binary = find(hint).ok_or_else(|| {
         failed(format!(
@@ -46,7 +76,7 @@ pub(crate) fn start(folder: &Folder, hint: Option<&Path>) -> Result<()> {
         .mode(0o700)
         .create(path)
         .map_err(|e| failed(format!("cannot make {}: {e}; set PREBAKE_DIR", path.display())))?;
-    let status = Command::new("/bin/sh")
+    let started = Command::new("/bin/sh")
         .args(["-c", DETACH])
         .arg(folder.log())
         .arg(&binary)
@@ -56,29 +86,31 @@ pub(crate) fn start(folder: &Folder, hint: Option<&Path>) -> Result<()> {
         .current_dir("/")
         .process_group(0)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(failed(format!("cannot start {}: {status}", binary.display()))),
+        .output();
+    match started {
+        Ok(Output { status, stdout, .. }) if status.success() => Ok(Starting::of(&stdout)),
+        Ok(Output { status, .. }) => Err(failed(format!("cannot start {}: {status}", binary.display()))),
         Err(e) => Err(failed(format!("cannot start {}: {e}", binary.display()))),
     }
 }
 
-/// Connects as soon as the daemon listens.
+/// Connects as soon as the daemon listens. One that has ended, while no other has the folder, is not waited for.
 ///
 /// # Errors
 /// `daemon-absent` if it does not in time; other errors of connecting at once.
 pub(crate) fn wait(
     folder: &Folder,
+    starting: &Starting,
     clock: &dyn Clock,
     connect: impl Fn() -> Result<Session>,
 ) -> Result<Session> {
     let deadline = clock.elapsed() + START;
     loop {
+        // Asked before: a daemon that gives the folder up after this answers now.
+        let may_listen = starting.runs() || folder.is_taken();
         match connect() {
-            Err(e) if e.code() == Code::DaemonAbsent && clock.elapsed() < deadline => {
+            Err(e) if e.code() == Code::DaemonAbsent && may_listen && clock.elapsed() < deadline => {
                 std::thread::sleep(PAUSE);
             }
             Err(e) if e.code() == Code::DaemonAbsent => {

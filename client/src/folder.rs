@@ -2,6 +2,8 @@
 
 use crate::error::{Code, Error, Result};
 use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// `sun_path` of `sockaddr_un` holds 108 bytes, the last of them zero.
@@ -58,6 +60,20 @@ impl Folder {
     #[must_use]
     pub fn data_socket(&self) -> PathBuf {
         self.0.join("data.sock")
+    }
+
+    /// Whether a daemon has the folder, listening or not yet. Its lock is looked up, not tried: one that starts at that moment
+    /// would find the folder taken.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        let Ok(lock) = fs::metadata(self.0.join("lock")) else {
+            return false;
+        };
+        // The device is another one there where the file system has several (btrfs, overlays).
+        let inode = format!(":{}", lock.ino());
+        let is_of = |line: &str| line.contains("FLOCK") && line.split(' ').any(|word| word.ends_with(&inode));
+        // Where there is no such list, one may.
+        fs::read_to_string("/proc/locks").map_or(true, |locks| locks.lines().any(is_of))
     }
 
     /// Where a daemon that a client started writes its log.

@@ -57,8 +57,8 @@ impl Job {
         let open = || Session::open(&folder, &options.name, Arc::clone(&clock));
         let session = match open() {
             Err(error) if error.code() == Code::DaemonAbsent && options.autostart => {
-                autostart::start(&folder, options.daemon.as_deref())?;
-                autostart::wait(&folder, &*clock, open)?
+                let starting = autostart::start(&folder, options.daemon.as_deref())?;
+                autostart::wait(&folder, &starting, &*clock, open)?
             }
             session => session?,
         };

@@ -19,8 +19,11 @@ use std::{
 /// Of all that lies in the folder: raised when a file's meaning changes in a way that an earlier daemon would mistake.
 pub const FORMAT: u32 = 2;
 
-/// Where the format stands, as a number.
+/// Where the format stands, as a number with its digest behind it.
 const FORMAT_FILE: &str = "format";
+
+/// Of the digest in that file: against chance. Later versions must keep this line, so that theirs is told from a damaged one.
+const FORMAT_CONTEXT: &str = "prebake 2026 folder format v1";
 
 /// Bits of a mode by which others may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -157,6 +160,19 @@ fn not_ours(path: &Path, why: &str, advice: &str) -> Error {
     )
 }
 
+/// What the file of this format holds.
+pub fn line(format: u32) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key(FORMAT_CONTEXT);
+    hasher.update(&format.to_le_bytes());
+    format!("{format} {}\n", hasher.finalize().to_hex())
+}
+
+/// The format that such a file says; None if it is not one that a daemon wrote.
+fn said(text: &str) -> Option<u32> {
+    let format = text.split(' ').next()?.parse().ok()?;
+    (line(format) == text).then_some(format)
+}
+
 /// Refuses a folder that a later version wrote, and marks it as of this one.
 fn know_format(dir: &Path) -> Result<()> {
     let path = dir.join(FORMAT_FILE);
@@ -165,11 +181,11 @@ fn know_format(dir: &Path) -> Result<()> {
     let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(e.into()))?;
     ours(&path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
     let mut file = File::from(file);
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(failed)?;
-    let known: Option<u32> = text.trim().parse().ok();
-    // Before there was such a file it was 1. What is no number a later version wrote.
-    if known.is_none_or(|known| known > FORMAT) && !text.is_empty() {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let known = said(&text);
+    if known.is_some_and(|known| known > FORMAT) {
         return Err(Error::new(
             Kind::Invalid,
             "newer",
@@ -180,6 +196,10 @@ fn know_format(dir: &Path) -> Result<()> {
                 text.trim()
             ),
         ));
+    }
+    if known.is_none() && !text.is_empty() {
+        // Each file in the folder says for itself what it is.
+        tracing::warn!(file = %path.display(), "the file is damaged, and written anew");
     }
     if known != Some(FORMAT) {
         // Whole at once: half of a number is another.
@@ -192,7 +212,7 @@ fn know_format(dir: &Path) -> Result<()> {
             .mode(0o600)
             .open(&new)
             .map_err(failed)?;
-        writeln!(file, "{FORMAT}").map_err(failed)?;
+        file.write_all(line(FORMAT).as_bytes()).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         fs::rename(&new, &path).map_err(failed)?;
     }

@@ -72,7 +72,7 @@ async fn segments_without_names_and_seals_are_removed() {
     assert!(!dir.join("index-v1").exists());
     assert_eq!(
         fs::read_to_string(dir.join("format")).unwrap(),
-        format!("{}\n", folder::FORMAT)
+        folder::line(folder::FORMAT)
     );
 }
 

@@ -164,10 +164,31 @@ async fn a_folder_of_a_later_version_is_left_as_it_is() {
     let dir = folder.path().join("cache");
     drop(start(&dir).unwrap());
     fs::write(dir.join("segments/of-a-later-version.arrows"), "as it is").unwrap();
-    for later in [&*(folder::FORMAT + 1).to_string(), "99999999999", "3.1", "three"] {
-        fs::write(dir.join("format"), later).unwrap();
+    for later in [folder::FORMAT + 1, u32::MAX] {
+        fs::write(dir.join("format"), folder::line(later)).unwrap();
         let before = all_below(&dir);
         assert_eq!(refusal(&dir), "newer", "{later}");
         assert_eq!(all_below(&dir), before);
+    }
+}
+
+#[tokio::test]
+async fn a_format_that_is_damaged_is_written_anew_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("cache");
+    drop(start(&dir).unwrap());
+    let whole = folder::line(folder::FORMAT).into_bytes();
+    let flipped = (0..8 * whole.len()).map(|bit| {
+        let mut flipped = whole.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    });
+    // Each start takes a while: of bits, those of the number, and some of its digest.
+    let flipped = flipped.enumerate().filter(|(bit, _)| *bit < 16 || bit % 61 == 0);
+    let cut = (0..whole.len()).step_by(9).map(|len| whole[..len].to_vec());
+    for damaged in flipped.map(|(_, flipped)| flipped).chain(cut) {
+        fs::write(dir.join("format"), &damaged).unwrap();
+        drop(start(&dir).unwrap_or_else(|e| panic!("{damaged:?}: {e}")));
+        assert_eq!(fs::read(dir.join("format")).unwrap(), whole);
     }
 }
