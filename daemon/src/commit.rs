@@ -206,6 +206,9 @@ impl Cache {
             }
             Err(error) => {
                 collection.release(&[item.fingerprint], session.id);
+                if error.is_of_system() {
+                    self.ssd.faults().tell("an element is not kept", &error);
+                }
                 self.refused(error.code())
             }
         }
@@ -279,7 +282,7 @@ impl Cache {
             Kind::Io => self.ssd.poison(),
             _ => collection.rest_until(self.clock.monotonic() + REST),
         }
-        tracing::warn!(%error, pipeline = collection.graph.pipeline(), "a segment is not kept");
+        self.ssd.faults().tell("a segment is not kept", &error);
         self.ssd.remove(segment.id, Why::Unwritten);
     }
 

@@ -90,6 +90,19 @@ impl Error {
         Self::new(Kind::Corrupt, "corrupt", message)
     }
 
+    /// Memory that could not be mapped.
+    pub fn mapping(source: &io::Error) -> Self {
+        Self::memory(
+            "mapping shared memory",
+            Errno::from_io_error(source).unwrap_or(Errno::IO),
+        )
+    }
+
+    /// Whether the machine is at fault: its disk, its memory, its descriptors.
+    pub fn is_of_system(&self) -> bool {
+        self.source.is_some() || self.code == "no-memory"
+    }
+
     /// Its kind.
     pub fn kind(&self) -> Kind {
         self.kind

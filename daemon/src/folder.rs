@@ -82,6 +82,14 @@ pub fn claim(dir: &Path) -> Result<File> {
     Ok(lock.into())
 }
 
+/// Whether a folder still is the one that was claimed with this lock.
+pub fn has(dir: &Path, lock: &File) -> bool {
+    let inode = |found: Stat| (found.st_dev, found.st_ino);
+    let held = fstat(lock).map(inode);
+    // What cannot be looked at now may be there.
+    lstat(dir.join("lock")).map_or_else(|e| e != Errno::NOENT, |found| held == Ok(inode(found)))
+}
+
 fn absent(error: std::io::Error) -> std::io::Result<()> {
     match error.kind() {
         std::io::ErrorKind::NotFound => Ok(()),

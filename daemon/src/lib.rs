@@ -34,6 +34,7 @@ mod diagnose;
 pub mod entries;
 pub mod error;
 mod explain;
+pub mod faults;
 pub mod folder;
 pub mod graphs;
 pub mod index;

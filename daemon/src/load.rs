@@ -97,7 +97,7 @@ impl Collection {
             }
             Err(error) => {
                 // Out of descriptors, say: the file is as good as before, and tried again.
-                tracing::warn!(%error, file = %segment.path().display(), "a segment is not read now");
+                ssd.faults().note("a segment is not read now", &error);
                 return false;
             }
         }

@@ -44,12 +44,15 @@ impl Args {
     }
 }
 
+/// sled's own threads tell of the same fault twice a second, for ever; that the index failed is said by its owner.
+const LOGGED: &str = "info,sled=off";
+
 fn main() -> ExitCode {
     heap::begin();
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("PREBAKE_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOGGED)),
         )
         .with_writer(std::io::stderr)
         .init();

@@ -89,7 +89,7 @@ fn map_writable(fd: &OwnedFd) -> Result<MmapMut> {
     // can fault, and known to no other process yet. Callers add F_SEAL_FUTURE_WRITE before they
     // hand the descriptor out, so this stays the only writable map and Rust's exclusive access
     // to `&mut` of it holds. Other processes only ever read it.
-    unsafe { MmapOptions::new().map_mut(fd) }.map_err(|e| Error::io("mapping shared memory", e))
+    unsafe { MmapOptions::new().map_mut(fd) }.map_err(|e| Error::mapping(&e))
 }
 
 fn seal_others(fd: &OwnedFd) -> Result<()> {

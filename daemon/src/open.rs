@@ -111,6 +111,7 @@ fn build(config: Config, host: Host, descriptors: Descriptors) -> Result<Cache> 
         Arc::clone(&ram),
         on_evict,
     );
+    ssd.faults().count_in(metrics.errors.clone());
     let index_space = IndexSpace::new(ssd.side_reservation()?, index.bytes_on_disk());
     let boot_id = clock.wall_ns().unsigned_abs();
     Ok(Cache {

@@ -89,6 +89,9 @@ impl Cache {
             Ok(bytes) => self.metrics.bytes_read.with_label_values(&["ssd"]).inc_by(bytes),
             Err(error) => {
                 self.metrics.errors.with_label_values(&[error.code()]).inc();
+                if error.is_of_system() {
+                    self.ssd.faults().tell("a block is not read", error);
+                }
                 if error.kind() == Kind::Corrupt {
                     tracing::error!(%error, "a segment does not match its digests and is dropped");
                     let owner = self

@@ -6,8 +6,9 @@ use crate::{
     folder,
 };
 use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    fs::{DirBuilder, File, OpenOptions},
+    io::ErrorKind,
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
     sync::Arc,
 };
@@ -160,12 +161,25 @@ impl VfsFile for OsFile {
 
 impl Vfs for OsVfs {
     fn create(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
+        let create = || {
+            let mut options = OpenOptions::new();
+            options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+        };
+        create()
+            .or_else(|e| {
+                // Somebody removed the folder of the segments, and left the one that it is in.
+                let folder = path
+                    .parent()
+                    .filter(|_| e.kind() == ErrorKind::NotFound)
+                    .ok_or(e)?;
+                DirBuilder::new().mode(0o700).create(folder)?;
+                create()
+            })
             .map(|file| {
                 let direct = open_direct(path, OpenOptions::new().read(true).write(true));
                 Arc::new(OsFile { file, direct }) as _

@@ -20,6 +20,11 @@ from prebake.errors import warn_once
 #: A lost daemon is looked for again this often: seldom enough to cost nothing, often enough to profit from a
 #: restart.
 RETRY_SECONDS = 5.0
+#: One that is there and does not answer keeps the job waiting each time: it is asked after four times as long
+#: each time, at most this.
+RETRY_SECONDS_MAX = 300.0
+#: A daemon that answers does so in a thousandth of this.
+SLOW_SECONDS = 1.0
 
 #: Errors about one request; the connection is as good as before. Every other code means that the daemon is of
 #: no use now.
@@ -57,6 +62,8 @@ class Connection:
 _lock = threading.Lock()
 _current: Connection | None = None
 _retry_at = 0.0
+#: How often in turn it did not answer.
+_silences = 0
 _autostart = os.environ.get("PREBAKE_AUTOSTART", "1") != "0"
 #: Handles of the parent process. Never dropped: their destructors would use the parent's sockets and locks.
 _inherited: list[Any] = []
@@ -99,7 +106,7 @@ def connection() -> Connection | None:
 
 
 def _connect() -> Connection | None:
-    global _current, _retry_at, _autostart
+    global _current, _autostart, _silences
     module = native()
     if module is None or time.monotonic() < _retry_at:
         return None
@@ -112,10 +119,13 @@ def _connect() -> Connection | None:
         binary = os.path.join(os.path.dirname(__file__), "bin", "prebaked")
         if "PREBAKE_DAEMON" not in os.environ and os.path.exists(binary):
             os.environ["PREBAKE_DAEMON"] = binary
+        begun = time.monotonic()
         try:
             _current = Connection(module.connect(None, _name(), _autostart))
+            _silences = 0
         except module.Error as error:
-            _retry_at = time.monotonic() + RETRY_SECONDS
+            _silences += time.monotonic() - begun >= SLOW_SECONDS
+            _retry_later()
             _warn(error)
         # A daemon that was there and went away was stopped by someone: it is not started again behind their
         # back.
@@ -125,7 +135,7 @@ def _connect() -> Connection | None:
 
 def failed(error: Exception) -> None:
     """Takes note of a native error: warns once; drops the connection unless only a request was at fault."""
-    global _current, _retry_at
+    global _current
     code = getattr(error, "code", "internal")
     if code in REQUEST_CODES:
         warn_once(f"request {code}", f"not cached: {error}")
@@ -133,8 +143,14 @@ def failed(error: Exception) -> None:
     if _current is not None:
         _current.lost = True
     _current = None
-    _retry_at = time.monotonic() + RETRY_SECONDS
+    _retry_later()
     _warn(error)
+
+
+def _retry_later() -> None:
+    global _retry_at
+    pause = RETRY_SECONDS * 4**_silences
+    _retry_at = time.monotonic() + min(pause, RETRY_SECONDS_MAX)
 
 
 def refused(code: str, reason: str, location: str = "") -> None:

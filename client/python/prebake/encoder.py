@@ -72,6 +72,8 @@ class Encoder:
         self.watch = watch or Watch()
         self.out = bytearray()
         self.packages: dict[str, str] = {}
+        #: Packages of the standard library that it takes something from.
+        self.standard: set[str] = set()
         self.path: list[str] = [name]
         #: What the part being written is, for leaves: an argument unless something else says so.
         self.kind = "argument"
@@ -360,6 +362,8 @@ class Encoder:
                     verdict, f"uses {module}.{qualname}, which is no function of its arguments alone"
                 )
         self.packages[owner.name] = owner.version
+        if owner is packages.PYTHON:
+            self.standard.add(module.partition(".")[0])
         self.text("installed", owner.name, owner.version, module, qualname)
 
 

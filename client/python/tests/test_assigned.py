@@ -21,10 +21,10 @@ print(prebake.fingerprint(load), prebake.fingerprint(other))
 """
 
 
-def fingerprints(folder: Path, before: str, **modules: str) -> list[str]:
-    for name, text in modules.items():
-        (folder / f"{name}.py").write_text(text)
-    (folder / "main.py").write_text(USES.format(before=before))
+def fingerprints(folder: Path, before: str, text: str = USES, **modules: str) -> list[str]:
+    for name, module in modules.items():
+        (folder / f"{name}.py").write_text(module)
+    (folder / "main.py").write_text(text.format(before=before))
     command = [sys.executable, "main.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.split()
@@ -76,3 +76,44 @@ def test_attributes_of_odd_objects_are_left_alone(tmp_path: Path, assigned: str)
 def test_what_cannot_be_told_from_another_refuses_nothing(tmp_path: Path, value: str) -> None:
     way = f"from PIL import GifImagePlugin\nGifImagePlugin.NEW = {value}"
     assert fingerprints(tmp_path, way) == fingerprints(tmp_path, way)
+
+
+TYPES = """
+import mimetypes, prebake, sys
+{before}
+def guess(path):
+    return mimetypes.guess_type(path)
+
+def other(x):
+    return x + 1
+
+print(prebake.fingerprint(guess), prebake.fingerprint(other))
+"""
+
+#: Each has the standard library know type ONE or TWO.
+CALLS = {
+    "in the script": "mimetypes.add_type('a/VALUE', '.fz')",
+    "by another name": "import mimetypes as m\nm.add_type('a/VALUE', '.fz')",
+    "by its own name": "from mimetypes import add_type\nadd_type('a/VALUE', '.fz')",
+    "in a function": "def go(k): mimetypes.add_type('a/%d' % k, '.fz')\ngo(VALUE)",
+    "on a line with others": "x = 1; mimetypes.add_type('a/VALUE', '.fz')",
+}
+
+
+@pytest.mark.parametrize("way", CALLS.values(), ids=CALLS)
+def test_what_a_function_keeps_that_is_called_for_its_effect_counts(tmp_path: Path, way: str) -> None:
+    def found(value: int) -> list[str]:
+        return fingerprints(tmp_path, way.replace("VALUE", str(value)), text=TYPES)
+
+    first, other = found(1)
+    assert found(1) == [first, other]
+    edited, unrelated = found(2)
+    assert edited != first and unrelated == other, "what takes nothing from that module is as it was"
+
+
+@pytest.mark.parametrize(
+    "called", ["np.random.seed(VALUE)", "print(VALUE, file=sys.stderr)", "io.StringIO().write('VALUE')"]
+)
+def test_calls_that_keep_nothing_change_nothing(tmp_path: Path, called: str) -> None:
+    first, second = (fingerprints(tmp_path, called.replace("VALUE", str(k))) for k in (1, 2))
+    assert first == second

@@ -194,8 +194,11 @@ impl SledStore {
         }
         let tree = &self.trees[space as usize];
         work(tree).map_err(|e| {
-            self.detached.store(true, Ordering::Relaxed);
-            failed(&e)
+            let error = failed(&e);
+            if !self.detached.swap(true, Ordering::Relaxed) {
+                tracing::warn!(%error, "the index is left alone until the next start, which reads the segments instead");
+            }
+            error
         })
     }
 }

@@ -36,7 +36,7 @@ impl Ring {
             // SAFETY: as in `map_writable`: the memfd cannot shrink, no other process knows it yet, and it is sealed below
             // before one does. The ranges of slots do not overlap, so each map is the only writable one of its bytes.
             let mapped = unsafe { options.map_mut(&fd) };
-            mapped.map_err(|e| Error::io("mapping shared memory", e))
+            mapped.map_err(|e| Error::mapping(&e))
         };
         let slots = (0..count).map(|slot| map(slot).map(Mutex::new));
         let slots = slots.collect::<Result<_>>()?;

@@ -30,7 +30,7 @@ impl Staging {
         let map = MmapOptions::new().map_raw_read_only(&fd);
         Ok(Self {
             fd,
-            map: map.map_err(|e| Error::io("mapping shared memory", e))?,
+            map: map.map_err(|e| Error::mapping(&e))?,
             _reservation: reservation,
         })
     }

@@ -9,6 +9,7 @@ mod flight;
 mod http;
 mod identity;
 mod planning;
+mod sockets;
 
 use crate::{
     cache::Cache,
@@ -22,12 +23,8 @@ use crate::{
 };
 use door::Door;
 use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer};
-use std::{
-    fs::{self, File},
-    io,
-    sync::Arc,
-    time::Duration,
-};
+use sockets::Sockets;
+use std::{fs::File, io, sync::Arc, time::Duration};
 use tokio::{net::UnixListener, sync::watch};
 use tokio_stream::StreamExt;
 
@@ -44,8 +41,9 @@ pub struct Server {
     listener: UnixListener,
     data: tokio_seqpacket::UnixSeqpacketListener,
     http: http::Endpoints,
+    sockets: Sockets,
     /// Held as long as the daemon lives: one daemon a folder.
-    _lock: File,
+    lock: File,
 }
 
 impl Server {
@@ -60,23 +58,21 @@ impl Server {
         let descriptors = Descriptors::raise();
         let (cache, report) = Cache::open(config, Host::system, descriptors)?;
         tracing::info!(?report, dir = %cache.config.dir.display(), "ready");
-        let bind = |path: std::path::PathBuf| {
-            // Ours by the lock: a socket left behind by a killed daemon.
-            let _ = fs::remove_file(&path);
-            path
-        };
         let failed = |e: io::Error| Error::io("binding a socket", e);
-        let listener = UnixListener::bind(bind(cache.config.socket())).map_err(failed)?;
-        let data =
-            tokio_seqpacket::UnixSeqpacketListener::bind(bind(cache.config.data_socket())).map_err(failed)?;
+        let listener = UnixListener::bind(Sockets::clear(cache.config.socket())).map_err(failed)?;
+        let data = tokio_seqpacket::UnixSeqpacketListener::bind(Sockets::clear(cache.config.data_socket()))
+            .map_err(failed)?;
         let http = http::Endpoints::bind(&cache.config)?;
+        let config = &cache.config;
+        let sockets = Sockets::of([config.socket(), config.data_socket(), config.metrics_socket()]);
         Ok(Self {
             cache,
             descriptors,
             listener,
             data,
             http,
-            _lock: lock,
+            sockets,
+            lock,
         })
     }
 
@@ -97,14 +93,16 @@ impl Server {
             listener,
             data,
             http,
-            _lock,
+            sockets,
+            lock,
         } = self;
+        let lock = Arc::new(lock);
         let (stopping, stopped) = watch::channel(false);
         let door = |name| Door::new(name, descriptors.connections(), Arc::clone(&cache.clock));
         task::spawn(data_socket::serve(Arc::clone(&cache), data, door("data")));
         let door = Arc::new(door("control"));
         http.serve(&cache);
-        let ticking = task::spawn(tick(Arc::clone(&cache), stopping.clone()));
+        let ticking = task::spawn(tick(Arc::clone(&cache), Arc::clone(&lock), stopping.clone()));
         task::spawn(async move {
             stop.await;
             let _ = stopping.send(true);
@@ -131,20 +129,14 @@ impl Server {
             _ = until.wait_for(|stop| *stop) => Ok(()),
         };
         ticking.abort();
-        for path in [
-            cache.config.socket(),
-            cache.config.data_socket(),
-            cache.config.metrics_socket(),
-        ] {
-            let _ = fs::remove_file(path);
-        }
+        drop(sockets);
         let _ = task::blocking(move || cache.sync()).await;
         result
     }
 }
 
-/// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon.
-async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
+/// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon, and one whose folder is gone.
+async fn tick(cache: Arc<Cache>, lock: Arc<File>, stopping: watch::Sender<bool>) {
     let idle_exit = Duration::from_secs(cache.config.idle_exit_seconds);
     let segment_idle = Duration::from_millis(cache.config.segment_idle_ms);
     let mut last_job = cache.clock.monotonic();
@@ -152,6 +144,12 @@ async fn tick(cache: Arc<Cache>, stopping: watch::Sender<bool>) {
     loop {
         tokio::time::sleep(TICK).await;
         let now = cache.clock.monotonic();
+        if !folder::has(&cache.config.dir, &lock) {
+            // Nobody finds its sockets any more, and what it stores is lost: the next job starts another.
+            tracing::warn!(dir = %cache.config.dir.display(), "the folder was removed or replaced: the daemon ends");
+            let _ = stopping.send(true);
+            return;
+        }
         if !cache.sessions.all().is_empty() {
             last_job = now;
         }

@@ -10,6 +10,7 @@ use crate::{
     budget::{Budget, Reservation},
     clock::Clock,
     error::{Error, Kind, Result},
+    faults::Faults,
     random::Random,
     segment::{OpenSegment, Segment, SegmentId, SegmentName, Space, Summary},
     tier::ram::RamTier,
@@ -99,6 +100,7 @@ pub struct SsdTier {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     ram: Arc<RamTier>,
+    faults: Faults,
     budget: Arc<Budget>,
     state: Mutex<State>,
     next_id: AtomicU32,
@@ -122,6 +124,7 @@ impl SsdTier {
         Self {
             folder,
             vfs,
+            faults: Faults::new(Arc::clone(&clock)),
             clock,
             random,
             ram,
@@ -335,6 +338,11 @@ impl SsdTier {
     /// Whether a sync failed.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Acquire)
+    }
+
+    /// What the disk fails with.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
     }
 
     /// Bytes on disk and the limit.

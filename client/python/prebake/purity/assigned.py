@@ -1,8 +1,9 @@
-"""What the user's own modules assign in installed modules and classes: settings, and members they replace.
+"""What the user's own modules set in installed modules and classes: attributes they assign, and data that
+functions keep which they call for nothing but their effect.
 
 Installed code comes upon them wherever it runs, also for one item in a thousand, and also where no code of
 the user's names them: computing some items again may not show what they change. So each counts, by its value,
-for all that uses the distribution it is assigned in.
+for all that uses the distribution it is set in, or that package of the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prebake import packages
+from prebake import bytecode, packages
 from prebake.errors import Refused
 from prebake.identity import world
 
@@ -27,18 +28,28 @@ if TYPE_CHECKING:
 FILES_MAX = 8192
 
 
+#: Functions that a called one goes on to, so far; and members of what is kept by them, in a table or object.
+CALLS_DEEP, MEMBERS_MAX = 3, 1000
+#: Packages whose state is no setting: generators are compared around each element; what is logged, and when a
+#: process ends, changes no value.
+_NO_SETTINGS = frozenset({"prebake", "random", "logging", "warnings", "atexit", "signal", "gc", "threading"})
+
+
 class Assigned(NamedTuple):
-    """One attribute that somewhere is assigned."""
+    """One attribute that somewhere is assigned, or data that is set `by_call`."""
 
     owner: Any
     name: str
     distribution: str
+    by_call: bool
 
 
 class _Source(NamedTuple):
-    """What a module's source says: dotted names that it assigns to, and what it imports by which name."""
+    """What a module's source says: dotted names that it assigns to, those that it calls and takes nothing
+    from, and what it imports by which name."""
 
     targets: tuple[tuple[str, ...], ...]
+    called: tuple[tuple[str, ...], ...]
     #: Module and attribute, or only a module: in functions a name may stand for another than outside of them.
     imported: dict[str, set[tuple[str, str]]]
 
@@ -49,8 +60,9 @@ def write(encoder: Encoder) -> None:
         return
     _within.busy = True
     try:
+        relied_on = {*encoder.packages, *map(_STANDARD.format, encoder.standard)}
         for each in _assigned(len(sys.modules)):
-            if each.distribution in encoder.packages:
+            if each.distribution in relied_on:
                 _write(encoder, each)
     finally:
         _within.busy = False
@@ -74,6 +86,9 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     try:
         known = identify(space[each.name], label, by_itself=encoder.by_itself)
     except Refused:
+        if each.by_call:
+            # What a function keeps is seldom a setting.
+            return
         # It cannot be told from another: evidence has to.
         encoder.watch.is_loose = True
         encoder.text("assigned", label)
@@ -104,8 +119,39 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
             for owner in _resolved(path, space, said.imported):
                 distribution = _distribution(owner)
                 if distribution:
-                    found[id(owner), last] = Assigned(owner, last, distribution)
+                    found[id(owner), last] = Assigned(owner, last, distribution, False)
+        for path in said.called:
+            for called in _resolved(list(path), space, said.imported):
+                for module, kept in _kept(called) if type(called) is types.FunctionType else ():
+                    found.setdefault((id(module), kept), Assigned(module, kept, _distribution(module), True))
     return tuple(found.values())
+
+
+def _kept(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
+    """Data of its module that an installed function may change: what it names that can be changed, and what
+    it binds anew. So too those of the same module that it calls."""
+    module = sys.modules.get(function.__module__)
+    if module is None or vars(module) is not function.__globals__ or not _distribution(module):
+        return
+    seen, todo = {function}, [function]
+    for _ in range(CALLS_DEEP):
+        following = []
+        for used in (bytecode.references(each.__code__) for each in todo):
+            for name in sorted(used.globals | used.writes_globals):
+                value = vars(module).get(name)
+                if name in used.writes_globals or _can_be_changed(value, module):
+                    yield module, name
+                elif type(value) is types.FunctionType and value.__globals__ is vars(module):
+                    following.append(value)
+        todo = [each for each in following if each not in seen]
+        seen.update(todo)
+
+
+def _can_be_changed(value: Any, module: types.ModuleType) -> bool:
+    if type(value) in (dict, list, set):
+        return len(value) <= MEMBERS_MAX
+    made_in = type(value).__dict__.get("__module__")
+    return made_in == module.__name__ and len(getattr(value, "__dict__", ())) <= MEMBERS_MAX
 
 
 def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tuple[str, str]]]) -> list[Any]:
@@ -130,13 +176,22 @@ def _distribution(owner: Any) -> str:
         return ""
     name = vars(owner).get("__name__" if issubclass(type(owner), types.ModuleType) else "__module__")
     found = packages.owner(name) if isinstance(name, str) else None
-    return "" if found is None or found is packages.PYTHON else found.name
+    if found is None or name.partition(".")[0] in _NO_SETTINGS:
+        return ""
+    return _STANDARD.format(name.partition(".")[0]) if found is packages.PYTHON else found.name
+
+
+#: What stands for a distribution where something is of the standard library.
+_STANDARD = "python {}"
 
 
 #: By file: a module's source is what it was when it was first asked for.
 _sources: dict[str, _Source] = {}
-#: What stands in any source that assigns to an attribute: parsing one takes a millisecond for 500 lines.
-_ASSIGNS = re.compile(rb"\.\s*\w+[^\n]*=|\bsetattr\b|\bdel\b|\bfor\b[^\n]*\.|\bas\b[^\n]*\.")
+#: What stands in any source that assigns to an attribute, or has a line that begins with a call: parsing one
+#: takes a millisecond for 500 lines.
+_SETS = re.compile(
+    rb"\.\s*\w+[^\n]*=|\bsetattr\b|\bdel\b|\bfor\b[^\n]*\.|\bas\b[^\n]*\.|(?m:^|[;:])\s*[\w.]+\("
+)
 
 
 def _said(file: str) -> _Source:
@@ -151,9 +206,10 @@ def _said(file: str) -> _Source:
 def _parsed(file: str) -> _Source:
     text = world.text(file)
     try:
-        tree = ast.parse(text if _ASSIGNS.search(text) else b"")
+        tree = ast.parse(text if _SETS.search(text) else b"")
     except (SyntaxError, ValueError, RecursionError):
-        return _Source((), {})
+        return _Source((), (), {})
+    called: dict[tuple[str, ...], None] = {}
     imported: dict[str, set[tuple[str, str]]] = {}
     targets: dict[tuple[str, ...], None] = {}
     for node in ast.walk(tree):
@@ -166,7 +222,10 @@ def _parsed(file: str) -> _Source:
                 imported.setdefault(alias.asname or alias.name, set()).add((node.module, alias.name))
         else:
             targets |= dict.fromkeys(_targets(node))
-    return _Source(tuple(targets), imported)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                called[_dotted(node.value.func)] = None
+    called.pop((), None)
+    return _Source(tuple(targets), tuple(called), imported)
 
 
 def _targets(node: ast.AST) -> Iterator[tuple[str, ...]]:
