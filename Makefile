@@ -6,6 +6,9 @@
 #   make fuzz [FIRST=0 SEEDS=30 PROGRAMS=300 OTHER_PYTHON=...]   random jobs and programs, edited, cached and not, compared
 #   make soak [SECONDS=60]             the daemon killed under its jobs, again and again: nothing wrong, nothing durable lost
 #   make faults [SEQUENCES=10000 DAMAGES=100000]   every call on a disk fails once, and every bit is flipped: the same
+#   make fuzz-rust [SECONDS=60 TARGETS='graph segment ...']   what others can send, led by coverage; wants a nightly toolchain
+#   make os-faults                     the daemon's system calls fail, its disk is full or gone, its clock jumps: the same
+#   make damage [TRIALS=15]            the same damage done to other caches: a table
 #   make peers [PEERS_ONLY='joblib dask']   the tests of other caches and of what jobs are made of, with Prebake in their place; a table
 #   make unstable                      whether small programs that use popular packages have the same identity in two processes
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
@@ -18,7 +21,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases fuzz soak faults peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
+.PHONY: demo adoption bench cases fuzz fuzz-rust soak faults os-faults damage peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -146,6 +149,41 @@ DAMAGES ?= 100000
 faults:
 	PREBAKE_THOROUGH=1 PREBAKE_SEQUENCES=$(SEQUENCES) PREBAKE_DAMAGES=$(DAMAGES) cargo test --release --locked -p prebake-daemon \
 	    --test crash --test damage -- --nocapture
+
+os-faults: python
+	$(BOUNDED) $(VENV)/bin/python ops/faults/faults.py --out target/os-faults.json
+
+# A target that finds nothing new writes nothing: what is kept is what reaches new code.
+FUZZ_RUST := fuzz/libfuzzer
+TARGETS ?= $(notdir $(wildcard fuzz/corpus/*))
+INPUT_BYTES_MAX := 32768
+INPUT_SECONDS_MAX := 20
+ALLOCATION_MIB_MAX := 64
+fuzz-rust:
+	rustc +nightly --version >/dev/null || { echo 'not run: coverage wants a nightly toolchain of Rust'; exit 1; }
+	cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-fuzz
+	for target in $(TARGETS); do cargo +nightly fuzz run --fuzz-dir $(FUZZ_RUST) $$target fuzz/corpus/$$target -- \
+	    -max_total_time=$(SECONDS) -max_len=$(INPUT_BYTES_MAX) -timeout=$(INPUT_SECONDS_MAX) \
+	    -malloc_limit_mb=$(ALLOCATION_MIB_MAX) -print_final_stats=1; done
+
+# Those that are compared with have environments of their own; torch's gigabytes are there already.
+DAMAGE := ops/damage
+damage-venv = $(TEST_CACHE)/damage-$1-$(shell { cat $(DAMAGE)/environments/$1.lock $(REQUIREMENTS)/torch.lock; \
+    $(PYTHON) -VV; } | sha256sum | cut -c1-16)
+DAMAGE_VENVS := $(foreach each,caches tf,$(call damage-venv,$(each)))
+TRIALS ?= 15
+
+$(DAMAGE_VENVS:%=%/.requirements): $(TEST_CACHE)/damage-%/.requirements: $(TORCH_VENV)/.requirements
+	$(PYTHON) -m venv --clear $(@D)
+	$(if $(filter caches-%,$*),echo $(TORCH_VENV)/lib/python3*/site-packages > \
+	    $$(echo $(@D)/lib/python3*/site-packages)/torch.pth)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    -r $(DAMAGE)/environments/$(firstword $(subst -, ,$*)).lock
+	touch $@
+
+damage: python $(DAMAGE_VENVS:%=%/.requirements)
+	$(BOUNDED) $(VENV)/bin/python $(DAMAGE)/damage.py --trials $(TRIALS) \
+	    $(foreach each,caches tf,--python $(each)=$(call damage-venv,$(each))/bin/python) --out target/damage.json
 
 test: test-rust test-python cases test-torch unstable test-ops
 

@@ -120,7 +120,7 @@ def test_what_comes_out_is_what_ray_makes_and_is_made_once(jobs: Node, function:
     uncached = jobs.run(off=True, function=function)
     first, second = jobs.run(function=function), jobs.run(function=function, options={"concurrency": 1})
     assert first["epochs"] == second["epochs"] == uncached["epochs"] and len(first["epochs"][0]) == 1000
-    assert (first["made"], second["made"]) == (12, 0) and 0 < second["reused"]
+    assert (first["made"], second["made"]) == (12, 0) and second["reused"] > 0
     # Ray kills its workers: what they reused last may not be counted, or be counted when the next job runs.
     assert first["reused"] + second["reused"] <= 12 + 24
 

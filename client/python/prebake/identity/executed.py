@@ -368,8 +368,8 @@ def _file_of(code: types.CodeType, frame: types.FrameType) -> str:
 
 
 def _varies(code: types.CodeType, space: dict[str, Any]) -> str:
-    """Why code that ran may yield another value each time, as far as it can be told from the code; empty if it
-    cannot. It was given what it asks for: a seed, if it asks for one."""
+    """Why code that ran may yield another value each time, as far as the code tells; empty if it may not. It
+    was given what it asks for: a seed, if it asks for one."""
     # What is described here is looked up as it is needed: descriptions are made of these names.
     from prebake.code import identify
 
