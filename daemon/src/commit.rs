@@ -155,13 +155,6 @@ impl Cache {
             collection.release(&[item.fingerprint], session.id);
             return self.refused("too-large");
         }
-        let row = Row {
-            fingerprint: item.fingerprint,
-            name: &item.name,
-            layout: &layout,
-            len,
-            cost,
-        };
         let appended = self.open_segment(collection, open).and_then(|open| {
             if !collection.may_commit(&item.fingerprint, session.id, token) {
                 return Err(Error::new(
@@ -172,6 +165,13 @@ impl Cache {
             }
             open.touched = self.clock.monotonic();
             let mut copy = |at: u64, len, to: &mut BlockWriter| source.append(offset + at, len, to);
+            let row = Row {
+                fingerprint: item.fingerprint,
+                name: &item.name,
+                layout: &layout,
+                len,
+                cost,
+            };
             let appended = match open.append(&row, &self.ram, &mut copy) {
                 Err(full) if full.code() == "ram-full" => {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.
@@ -206,12 +206,16 @@ impl Cache {
             }
             Err(error) => {
                 collection.release(&[item.fingerprint], session.id);
-                if error.is_of_system() {
-                    self.ssd.faults().tell("an element is not kept", &error);
-                }
-                self.refused(error.code())
+                self.failed(&error)
             }
         }
+    }
+
+    fn failed(&self, error: &Error) -> Committed {
+        if error.is_of_system() {
+            self.ssd.faults().tell("an element is not kept", error);
+        }
+        self.refused(error.code())
     }
 
     /// Counts why an element was not stored; the lease goes back, so that nobody waits for it.

@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
     }
     let before = names(place, &["within"]);
     // A link that somebody left where an output will be.
-    if bytes.len() % 2 == 0 && fs::create_dir_all(&outputs[1]).is_ok() {
+    if bytes.len().is_multiple_of(2) && fs::create_dir_all(&outputs[1]).is_ok() {
         let _ = std::os::unix::fs::symlink(&outside, outputs[1].join("link"));
     }
     let _ = archive.restore(&outputs);

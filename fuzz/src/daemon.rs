@@ -1,16 +1,11 @@
 //! A daemon on real sockets in this process, started by the first who wants it.
 
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use prebake_daemon::{Config, server::Server};
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
 use prost::Message;
-use std::{
-    io,
-    os::fd::OwnedFd,
-    path::PathBuf,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{io, os::fd::OwnedFd, path::PathBuf, sync::LazyLock, time::Duration};
 use tokio::{net::UnixStream, runtime::Runtime};
 use tonic::transport::{Channel, Endpoint};
 
@@ -39,7 +34,7 @@ static DAEMON: LazyLock<Mutex<Daemon>> = LazyLock::new(|| match Daemon::start() 
 
 /// The daemon of this process. One at a time speaks to it.
 pub fn daemon() -> MutexGuard<'static, Daemon> {
-    DAEMON.lock().unwrap_or_else(PoisonError::into_inner)
+    DAEMON.lock()
 }
 
 impl Daemon {

@@ -1,6 +1,7 @@
 //! A disk in memory.
 
 use crate::memory_file::MemoryFile;
+use parking_lot::{Mutex, MutexGuard};
 use prebake_daemon::{
     Error, Result,
     vfs::{Vfs, VfsFile},
@@ -9,7 +10,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 #[derive(Default)]
@@ -17,7 +18,7 @@ pub struct MemoryDisk(Mutex<BTreeMap<PathBuf, Arc<MemoryFile>>>);
 
 impl MemoryDisk {
     fn files(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Arc<MemoryFile>>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {

@@ -1,10 +1,8 @@
 //! A file in memory.
 
+use parking_lot::{Mutex, MutexGuard};
 use prebake_daemon::{Error, Result, vfs::VfsFile};
-use std::{
-    io,
-    sync::{Mutex, MutexGuard},
-};
+use std::io;
 
 pub struct MemoryFile(Mutex<Vec<u8>>);
 
@@ -14,7 +12,7 @@ impl MemoryFile {
     }
 
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

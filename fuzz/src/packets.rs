@@ -33,7 +33,7 @@ pub fn run(bytes: &[u8]) {
         }
     }
     drop(data);
-    if bytes.len() % 64 == 0 {
+    if bytes.len().is_multiple_of(64) {
         daemon.must_answer();
     }
 }

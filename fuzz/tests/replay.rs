@@ -1,5 +1,7 @@
 //! Every input that is kept is fed to its boundary again.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
 use prebake_fuzz::TARGETS;
 use std::{fs, path::Path};
 
