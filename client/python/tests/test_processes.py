@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import time
@@ -164,3 +165,24 @@ def test_a_forked_child_holds_no_connection_of_its_parent(
         # Else the daemon would take the parent for alive as long as its child is.
         os._exit(connections(daemon.folder))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_daemon_that_does_not_answer_is_asked_less_and_less_often(
+    connected: Path, images: list[str], daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_job, "_silences", 0)
+    dataset = prebake.wrap(images, [decode])
+    plain = np.asarray(Image.open(images[0]).convert("RGB"))
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        for silences, pause in enumerate([20.0, 80.0], start=1):
+            monkeypatch.setattr(_job, "_retry_at", 0.0)
+            assert _job.connection() is None and _job._silences == silences
+            left = _job._retry_at - time.monotonic()
+            assert pause / 2 < left <= pause, "it is waited for again too soon"
+            assert np.array_equal(dataset[0], plain)
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    monkeypatch.setattr(_job, "_retry_at", 0.0)
+    assert _job.connection() is not None and _job._silences == 0
