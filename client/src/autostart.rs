@@ -5,6 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::folder::Folder;
 use crate::session::Session;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::env;
 use std::fs::DirBuilder;
@@ -31,10 +32,18 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Ctrl-C does not reach it, and says its number. `$0` is the log.
 const DETACH: &str = r#"log=$0; "$@" </dev/null >>"$log" 2>&1 & echo $!"#;
 
+/// One that ended may have found the folder taken, by a daemon that will listen soon and whose lock is not shown here (in
+/// another container): so long it is waited for in any case.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// A daemon that was started.
-pub(crate) struct Starting {
-    /// None if it ended already.
-    process: Option<OwnedFd>,
+pub(crate) enum Starting {
+    /// It ended already.
+    Ended,
+    /// It may run: that cannot be asked here.
+    Unknown,
+    /// It was there.
+    Process(OwnedFd),
 }
 
 impl Starting {
@@ -43,18 +52,27 @@ impl Starting {
         let number = std::str::from_utf8(said)
             .ok()
             .and_then(|said| said.trim().parse().ok());
-        let number = number.and_then(Pid::from_raw);
-        let process = number.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Self { process }
+        let Some(pid) = number.and_then(Pid::from_raw) else {
+            return Self::Unknown;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) => Self::Process(process),
+            Err(Errno::SRCH) => Self::Ended,
+            // An old kernel, or a container that forbids it.
+            Err(_) => Self::Unknown,
+        }
     }
 
-    /// Whether it runs. Where that cannot be asked, it may.
-    fn runs(&self) -> bool {
-        let Some(process) = &self.process else {
-            return false;
-        };
-        let mut ended = [PollFd::new(process, PollFlags::IN)];
-        !matches!(poll(&mut ended, Some(&Timespec::default())), Ok(1..))
+    /// Whether it may run.
+    fn may_run(&self) -> bool {
+        match self {
+            Self::Ended => false,
+            Self::Unknown => true,
+            Self::Process(process) => {
+                let mut ended = [PollFd::new(process, PollFlags::IN)];
+                !matches!(poll(&mut ended, Some(&Timespec::default())), Ok(1..))
+            }
+        }
     }
 }
 
@@ -105,10 +123,12 @@ pub(crate) fn wait(
     clock: &dyn Clock,
     connect: impl Fn() -> Result<Session>,
 ) -> Result<Session> {
-    let deadline = clock.elapsed() + START;
+    let begun = clock.elapsed();
+    let deadline = begun + START;
     loop {
         // Asked before: a daemon that gives the folder up after this answers now.
-        let may_listen = starting.runs() || folder.is_taken();
+        let is_early = clock.elapsed() < begun + GRACE;
+        let may_listen = starting.may_run() || folder.is_taken() || is_early;
         match connect() {
             Err(e) if e.code() == Code::DaemonAbsent && may_listen && clock.elapsed() < deadline => {
                 std::thread::sleep(PAUSE);

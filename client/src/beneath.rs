@@ -3,6 +3,7 @@
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, fchmod, mkdirat, openat, renameat, symlinkat, unlinkat},
     io::Errno,
+    rand::{GetRandomFlags, getrandom},
 };
 use std::{
     ffi::OsString,
@@ -18,7 +19,8 @@ pub struct Beneath {
     name: OsString,
 }
 
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+/// To be passed through: its owner may forbid that it is read.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Of a folder that is made on the way, until its own is set.
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
@@ -45,8 +47,14 @@ impl Beneath {
 
     /// A name in this folder, which is made if it is not there.
     fn enter(self, name: OsString) -> io::Result<Self> {
-        self.make_folder()?;
-        let folder = openat(&self.folder, &self.name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        let open = || openat(&self.folder, &self.name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+        let folder = match open() {
+            Err(Errno::NOENT) => {
+                self.make_folder()?;
+                open()?
+            }
+            folder => folder?,
+        };
         Ok(Self { folder, name })
     }
 
@@ -66,7 +74,8 @@ impl Beneath {
     /// # Errors
     /// If there is none.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        let folder = openat(&self.folder, &self.name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(&self.folder, &self.name, flags, Mode::empty())?;
         Ok(fchmod(folder, Mode::from_raw_mode(mode))?)
     }
 
@@ -93,9 +102,10 @@ impl Beneath {
     }
 
     fn replace(&self, make: impl FnOnce(&str) -> io::Result<()>) -> io::Result<()> {
-        let temporary = &format!(".prebake-{}", std::process::id());
-        // Of an earlier process of this number.
-        let _ = unlinkat(&self.folder, temporary, AtFlags::empty());
+        // Another process may restore the same, in another container with the same number.
+        let mut drawn = [0; 8];
+        getrandom(&mut drawn, GetRandomFlags::empty())?;
+        let temporary = &format!(".prebake-{:016x}", u64::from_ne_bytes(drawn));
         let made =
             make(temporary).and_then(|()| Ok(renameat(&self.folder, temporary, &self.folder, &self.name)?));
         if made.is_err() {

@@ -177,7 +177,10 @@ impl Vfs for OsVfs {
                     .parent()
                     .filter(|_| e.kind() == ErrorKind::NotFound)
                     .ok_or(e)?;
-                DirBuilder::new().mode(0o700).create(folder)?;
+                match DirBuilder::new().mode(0o700).create(folder) {
+                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                    _ => File::open(folder.parent().unwrap_or(folder))?.sync_all()?,
+                }
                 create()
             })
             .map(|file| {

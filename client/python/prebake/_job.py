@@ -114,7 +114,8 @@ def _connect() -> Connection | None:
         # Forked by something that does not run Python's fork handlers.
         _after_fork()
     with _lock:
-        if _current is not None:
+        # Another thread may have asked meanwhile, and have waited for nothing.
+        if _current is not None or time.monotonic() < _retry_at:
             return _current
         binary = os.path.join(os.path.dirname(__file__), "bin", "prebaked")
         if "PREBAKE_DAEMON" not in os.environ and os.path.exists(binary):

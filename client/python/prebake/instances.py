@@ -7,6 +7,7 @@ in turn; nothing is pickled.
 
 from __future__ import annotations
 
+import io
 import copyreg
 import enum
 import os
@@ -94,9 +95,9 @@ def _encode(encoder: Encoder, value: Any) -> None:
     if issubclass(cls, Transparent):
         raise encoder.refuse(Code.DATASET, "is a data set that is shared by itself: wrap the outermost only")
     if hasattr(cls, "__next__") and packages.owner(cls.__module__) is not None:
-        # Of code that ran it is more than unknown: it may have taken from it.
+        # Of code that ran it is more than unknown: it may have taken from it. A log is written to.
         raise encoder.refuse(
-            Code.CARRIES_STATE if encoder.has_run else Code.OPAQUE,
+            Code.CARRIES_STATE if encoder.has_run and not issubclass(cls, io.IOBase) else Code.OPAQUE,
             f"is a {cls.__qualname__}: what it yields depends on what was taken before",
         )
     if isinstance(value, enum.Enum):

@@ -72,6 +72,25 @@ def test_attributes_of_odd_objects_are_left_alone(tmp_path: Path, assigned: str)
     assert len(fingerprints(tmp_path, before, library=library)) == 2
 
 
+ODD = """
+class Meta(type):
+    __dict__ = property(lambda self: 1 / 0)
+class Odd(metaclass=Meta):
+    __dict__ = property(lambda self: 1 / 0)
+    def __getattr__(self, name): return 1
+    def set_it(self, k): pass
+odd = Odd()
+def set_it(k):
+    odd.set_it(k)
+set_it.__module__ = []
+"""
+
+
+def test_odd_objects_that_are_set_by_a_call_refuse_nothing(tmp_path: Path) -> None:
+    before = "import odd, json\nodd.set_it(1)\njson.set_it = odd.set_it\njson.set_it(2)"
+    assert len(fingerprints(tmp_path, before, odd=ODD)) == 2
+
+
 @pytest.mark.parametrize("value", ["object()", "open('main.py')", "iter([])", "lambda: open(input())"])
 def test_what_cannot_be_told_from_another_refuses_nothing(tmp_path: Path, value: str) -> None:
     way = f"from PIL import GifImagePlugin\nGifImagePlugin.NEW = {value}"
@@ -112,8 +131,16 @@ def test_what_a_function_keeps_that_is_called_for_its_effect_counts(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "called", ["np.random.seed(VALUE)", "print(VALUE, file=sys.stderr)", "io.StringIO().write('VALUE')"]
+    "called",
+    [
+        "np.random.seed(VALUE)",
+        "print(VALUE, file=sys.stderr)",
+        "io.StringIO().write('VALUE')",
+        # What these keep is what they found.
+        "try:\n    Image.open('VALUE.png')\nexcept OSError: pass",
+        "if VALUE == 2: Image.init()",
+    ],
 )
-def test_calls_that_keep_nothing_change_nothing(tmp_path: Path, called: str) -> None:
+def test_calls_that_set_nothing_change_nothing(tmp_path: Path, called: str) -> None:
     first, second = (fingerprints(tmp_path, called.replace("VALUE", str(k))) for k in (1, 2))
     assert first == second

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import bytecode, packages
+from prebake.calls import MUTATORS
 from prebake.errors import Refused
 from prebake.identity import world
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 FILES_MAX = 8192
 
 
-#: Functions that a called one goes on to, so far; and members of what is kept by them, in a table or object.
-CALLS_DEEP, MEMBERS_MAX = 3, 1000
+#: Members of a table that a function changes.
+MEMBERS_MAX = 1000
 #: Packages whose state is no setting: generators are compared around each element; what is logged, and when a
 #: process ends, changes no value.
 _NO_SETTINGS = frozenset({"prebake", "random", "logging", "warnings", "atexit", "signal", "gc", "threading"})
@@ -128,30 +129,34 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
 
 
 def _kept(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
-    """Data of its module that an installed function may change: what it names that can be changed, and what
-    it binds anew. So too those of the same module that it calls."""
-    module = sys.modules.get(function.__module__)
-    if module is None or vars(module) is not function.__globals__ or not _distribution(module):
+    """Data of its module that an installed function changes: tables that it writes into, and objects on which
+    it calls a method that changes them or has its own name. What those keep that it goes on to is no setting
+    but what they found (compiled expressions, formats that were tried)."""
+    space = function.__globals__
+    name = space.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    if type(module) is not types.ModuleType or vars(module) is not space or not _distribution(module):
         return
-    seen, todo = {function}, [function]
-    for _ in range(CALLS_DEEP):
-        following = []
-        for used in (bytecode.references(each.__code__) for each in todo):
-            for name in sorted(used.globals | used.writes_globals):
-                value = vars(module).get(name)
-                if name in used.writes_globals or _can_be_changed(value, module):
-                    yield module, name
-                elif type(value) is types.FunctionType and value.__globals__ is vars(module):
-                    following.append(value)
-        todo = [each for each in following if each not in seen]
-        seen.update(todo)
+    for name in sorted(_changed(function.__code__)):
+        value = space.get(name)
+        is_table = type(value) in (dict, list, set) and len(value) <= MEMBERS_MAX
+        if is_table or type(value).__dict__.get("__module__") == module.__name__:
+            yield module, name
 
 
-def _can_be_changed(value: Any, module: types.ModuleType) -> bool:
-    if type(value) in (dict, list, set):
-        return len(value) <= MEMBERS_MAX
-    made_in = type(value).__dict__.get("__module__")
-    return made_in == module.__name__ and len(getattr(value, "__dict__", ())) <= MEMBERS_MAX
+def _changed(code: types.CodeType) -> set[str]:
+    """Names of globals into which code writes, or on which it calls what changes them."""
+    found, passed, writes = set[str](), set[str](), False
+    last = ""
+    for each in bytecode.instructions_of(code):
+        if each.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            if last and (each.argval in MUTATORS or each.argval == code.co_name):
+                found.add(last)
+        elif last:
+            passed.add(last)
+        writes |= each.opname in ("STORE_SUBSCR", "DELETE_SUBSCR")
+        last = each.argval if each.opname == "LOAD_GLOBAL" else ""
+    return found | passed if writes else found
 
 
 def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tuple[str, str]]]) -> list[Any]:
@@ -222,8 +227,10 @@ def _parsed(file: str) -> _Source:
                 imported.setdefault(alias.asname or alias.name, set()).add((node.module, alias.name))
         else:
             targets |= dict.fromkeys(_targets(node))
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-                called[_dotted(node.value.func)] = None
+            match node:
+                # What is given nothing sets nothing.
+                case ast.Expr(value=ast.Call(func=func, args=args, keywords=keywords)) if args or keywords:
+                    called[_dotted(func)] = None
     called.pop((), None)
     return _Source(tuple(targets), tuple(called), imported)
 
