@@ -7,9 +7,9 @@ in turn; nothing is pickled.
 
 from __future__ import annotations
 
-import io
 import copyreg
 import enum
+import io
 import os
 import threading
 import types
