@@ -388,3 +388,57 @@ fn walk(root: &Path, visit: Visit<'_>) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn layout(part: &str) -> String {
+        format!(r#"{{"kind":"run","parts":[[{part},0]],"made":1}}"#)
+    }
+
+    #[test]
+    fn what_leads_outside_or_runs_as_somebody_is_no_archive() {
+        let file =
+            |path: &str, mode: u32| format!(r#"{{"file":{{"output":0,"path":"{path}","mode":{mode}}}}}"#);
+        for good in [file("", 0o644), file("a/b", 0o755)] {
+            assert!(Archive::decode(&layout(&good), b"").is_ok(), "{good}");
+        }
+        let outside = ["..", "../a", "a/../../b", "/etc/a", "./../a"].map(|path| file(path, 0o644));
+        let modes = [0o4755, 0o2755, 0o1644, 0o100_644].map(|mode| file("a", mode));
+        let others = [
+            r#"{"folder":{"output":0,"path":"../a","mode":493}}"#,
+            r#"{"link":{"output":0,"path":"/a","target":"b"}}"#,
+        ];
+        for bad in outside.iter().chain(&modes).map(String::as_str).chain(others) {
+            assert!(Archive::decode(&layout(bad), b"").is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_in_an_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, outside) = (folder.path().join("out"), folder.path().join("outside"));
+        fs::create_dir_all(&out).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        std::os::unix::fs::symlink(&outside, out.join("link")).unwrap();
+        let file = |path: &str| Part::File {
+            output: 0,
+            path: path.into(),
+            mode: 0o600,
+        };
+        let restore = |part: Part| {
+            let parts = vec![(part, b"new".to_vec())];
+            Archive { made: 1, parts }.restore(&[out.clone()])
+        };
+        assert!(restore(file("link/file")).is_err());
+        assert!(fs::read_dir(&outside).unwrap().next().is_none());
+        // In place of a link itself, and where folders are missing, a file is written.
+        restore(file("link")).unwrap();
+        restore(file("new/folder/file")).unwrap();
+        assert_eq!(fs::read(out.join("link")).unwrap(), b"new");
+        assert_eq!(fs::read(out.join("new/folder/file")).unwrap(), b"new");
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 2, "nothing else is left");
+    }
+}
