@@ -430,7 +430,7 @@ mod tests {
         };
         let restore = |part: Part| {
             let parts = vec![(part, b"new".to_vec())];
-            Archive { made: 1, parts }.restore(&[out.clone()])
+            Archive { made: 1, parts }.restore(std::slice::from_ref(&out))
         };
         assert!(restore(file("link/file")).is_err());
         assert!(fs::read_dir(&outside).unwrap().next().is_none());
