@@ -15,6 +15,7 @@ from prebake.code import Identity, identify
 from prebake.discovery import SETTLED_NS
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead, unseen
+from prebake.held_files import HeldFiles
 from prebake.identity.executed import Scope
 from prebake.reads import Background, Recorder, also
 from prebake.record import Record
@@ -125,6 +126,7 @@ class Entries:
         self._known: Identity = identify(step)
         refuse_unheard(self._known, graph.called(step))
         self._held = snapshot.Snapshot([step])
+        self._files = HeldFiles((), 0)
         self._compute = compute
         #: Whether making a value drew random numbers.
         self._drew = False
@@ -170,6 +172,7 @@ class Entries:
             self._described_ns = time.time_ns()
             # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
             self._held, self._known = snapshot.Snapshot([self._step]), identify(self._step)
+            self._files = HeldFiles(self._known.files, self._described_ns)
         elif not self._unchanged(True):
             return None
         collection = job.plan(graph.of_call(self._step, self._known, here=found is not None))
@@ -186,14 +189,14 @@ class Entries:
         return items
 
     def _unchanged(self, closely: bool) -> bool:
-        if not closely and self._held.holds([self._step]):
+        if not closely and self._held.holds([self._step]) and self._files.hold():
             return True
-        held = snapshot.Snapshot([self._step])
+        held, begun_ns = snapshot.Snapshot([self._step]), time.time_ns()
         try:
             unchanged = identify(self._step) == self._known
         except Exception:
             # It cannot be known any more; opening the collection anew says why.
             return False
         if unchanged:
-            self._held = held
+            self._held, self._files = held, HeldFiles(self._known.files, begun_ns)
         return unchanged

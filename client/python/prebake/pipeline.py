@@ -35,6 +35,9 @@ from prebake.verify import Verifier
 #: What was probed so often, as something else each time, and could never be shared, changes itself: no more
 #: is tried.
 FUTILE_MAX = 4
+#: So many requests in a row found the pipeline changed. Each costs a description, and perhaps a probe, for
+#: what no other request asks for: nothing is shared from then on.
+CHANGED_MAX = 8
 
 
 class Pipeline:
@@ -59,6 +62,8 @@ class Pipeline:
         self._loading_draws = False
         #: Probes in a row after which nothing could be shared.
         self._futile = 0
+        #: Requests in a row before which it was changed.
+        self._changed = 0
         #: Of each thread: the record of what it made last, what it was given, and whether the cut may move.
         self._own = threading.local()
         self.restart()
@@ -303,7 +308,13 @@ class Pipeline:
         begins = self._epoch.begins(indices, self._subgraph.look_is_due)
         if begins:
             self._inputs.look_at_facts()
-        return self.renew(begins)
+        renewed = self.renew(begins)
+        if self._changed < CHANGED_MAX:
+            self._changed = self._changed + 1 if renewed else 0
+            if self._changed == CHANGED_MAX:
+                why = "the steps, or files that they name, change between requests: each would be alone"
+                not_cached(Refused(Code.CARRIES_STATE, why))
+        return renewed
 
     def renew(self, closely: bool = False) -> bool:
         """Leaves the collection if the steps are others than it was opened for; whether it did."""
@@ -391,7 +402,9 @@ class Pipeline:
     def _open(self, job: Any) -> Any:
         subgraph = self._subgraph
         subgraph.close()
-        if self._loading_draws or self._unshared or self._futile >= FUTILE_MAX:
+        if self._loading_draws or self._unshared:
+            return None
+        if self._futile >= FUTILE_MAX or self._changed >= CHANGED_MAX:
             return None
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")

@@ -12,6 +12,7 @@ from prebake import graph, marks, snapshot
 from prebake.code import Identity, identify
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
+from prebake.held_files import HeldFiles
 from prebake.source import FileSource, Source, Step
 from prebake.watch import Watch
 
@@ -44,6 +45,8 @@ class Taken(NamedTuple):
     held: snapshot.Snapshot
     #: What else it was made of.
     watch: Watch
+    #: And what is in files.
+    files: HeldFiles
 
 
 class Subgraph:
@@ -69,6 +72,8 @@ class Subgraph:
         self.held: snapshot.Snapshot | None = self._snapshot(cut) if source.shared() else None
         #: What else is compared where that tells all; None where only a description does.
         self._watched: Any = None
+        #: The files that are a part of what was opened.
+        self._files = HeldFiles((), 0)
 
     # What it is.
 
@@ -76,7 +81,8 @@ class Subgraph:
         """Describes it as it is now."""
         self._described_ns = time.time_ns()
         held, watch = self._snapshot(cut), Watch()
-        return Taken(self._describe(cut, watch), held, watch)
+        known = self._describe(cut, watch)
+        return Taken(known, held, watch, HeldFiles(known.files(), self._described_ns))
 
     def close(self) -> None:
         """Nothing is opened any more."""
@@ -86,7 +92,7 @@ class Subgraph:
         """Takes note of what is opened now; whether that is other than what was opened last."""
         is_other = self._opened is not None and taken.known != self._opened
         self.held, self.known, self._opened = taken.held, taken.known, taken.known
-        self._watched = taken.watch.watched(taken.held)
+        self._watched, self._files = taken.watch.watched(taken.held), taken.files
         self._identity = ""
         return is_other
 
@@ -132,7 +138,11 @@ class Subgraph:
         """Whether all that makes it is the same as when it was last described, as far as a cheap look
         tells."""
         held, steps = self.held, self._steps
-        return held is not None and held.holds(steps if cut == len(steps) else steps[:cut])
+        return (
+            held is not None
+            and held.holds(steps if cut == len(steps) else steps[:cut])
+            and (self.known is None or self._files.hold())
+        )
 
     def is_as_watched(self, cut: int) -> bool:
         """Whether the same description would be made again, as far as that is told without making it. Enough
@@ -174,7 +184,7 @@ class Subgraph:
         if known is None or held is None:
             self.held = held or self.held
             return while_closed
-        watch = Watch()
+        watch, begun_ns = Watch(), time.time_ns()
         try:
             unchanged = self._describe(cut, watch) == known
         except Exception:
@@ -182,6 +192,7 @@ class Subgraph:
             return False
         if unchanged:
             self.held, self._watched = held, watch.watched(held)
+            self._files = HeldFiles(known.files(), begun_ns)
         return unchanged
 
     def _is_same_source(self) -> bool:
