@@ -30,7 +30,7 @@ from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
 from prebake.identity.executed import Scope, shown
 from prebake.judgement import Verdict
 from prebake.leases.proof import Split, varied
-from prebake.leases.stream_proof import Head, StreamProof
+from prebake.leases.stream_proof import CANARIES, CHEAP_SECONDS, Head, StreamProof
 from prebake.patience import Pending
 from prebake.reads import Recorder
 from prebake.verdict import verdict
@@ -222,7 +222,10 @@ class Chain:
             if found is None:
                 return None
             stored, layout = found
-            held = values.decode(layout, stored)
+            try:
+                held = values.decode(layout, stored)
+            except Refused:
+                return None
             if type(held) is not str:
                 ended, elements = held
                 return Head(elements, ended)
@@ -230,12 +233,20 @@ class Chain:
         return None
 
     def _made_head(self, count: int) -> Head:
+        elements: list[Any] = []
+        ended, until = False, time.monotonic() + CHEAP_SECONDS
         with self._stream.given({}):
-            elements = []
-            for element in itertools.islice(self._stream.begin({}), count):
+            live = self._stream.begin({})
+            while len(elements) < count:
+                if len(elements) > CANARIES and time.monotonic() > until:
+                    break
+                element = next(live, _ENDED)
+                if element is _ENDED:
+                    ended = True
+                    break
                 # What it yielded it may go on to work on in place.
                 elements.append(self._copied(element)[0])
-        return Head(elements, len(elements) < count)
+        return Head(elements, ended)
 
     def _prove(self) -> None:
         found, _ = verdict([self._known], _itself, [_Head(self._stream)], (), len(PROBED))

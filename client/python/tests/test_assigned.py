@@ -144,3 +144,44 @@ def test_what_a_function_keeps_that_is_called_for_its_effect_counts(tmp_path: Pa
 def test_calls_that_set_nothing_change_nothing(tmp_path: Path, called: str) -> None:
     first, second = (fingerprints(tmp_path, called.replace("VALUE", str(k))) for k in (1, 2))
     assert first == second
+
+
+PRINTS = """
+import decimal, numpy as np, pandas as pd, pickle, prebake, sys, uuid
+import copyreg
+class Own: pass
+{before}
+def shown(x):
+    return np.array2string(x)
+
+def table(rows):
+    return str(pd.DataFrame(rows))
+
+def sent(x):
+    return pickle.dumps(x)
+
+print(prebake.fingerprint(shown), prebake.fingerprint(table), prebake.fingerprint(sent))
+"""
+#: A call that sets VALUE, and which of the functions come upon it.
+SETTERS = {
+    "through another function": ("np.set_printoptions(precision=VALUE)", 0),
+    "in what another function finds": ("pd.set_option('display.precision', VALUE)", 1),
+    "in a module that others go on to": ("copyreg.pickle(Own, lambda o: (Own, (VALUE,)))", 2),
+}
+
+
+@pytest.mark.parametrize("way", SETTERS, ids=SETTERS)
+def test_what_is_set_by_a_call_counts_wherever_it_is_kept(tmp_path: Path, way: str) -> None:
+    before, place = SETTERS[way]
+    first, again, other = (
+        fingerprints(tmp_path, before.replace("VALUE", k), text=PRINTS) for k in ("3", "3", "4")
+    )
+    assert first == again and first[place] != other[place]
+
+
+def test_a_setting_that_draws_is_another_than_one_that_does_not(tmp_path: Path) -> None:
+    def found(drawn: str) -> str:
+        before = f"np.set_printoptions(formatter={{'int': lambda v: str({drawn})}})"
+        return fingerprints(tmp_path, before, text=PRINTS)[0]
+
+    assert found("uuid.uuid4()") == found("uuid.uuid4()") != found("v")

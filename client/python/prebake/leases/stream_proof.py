@@ -18,6 +18,8 @@ from prebake.leases.proof import CONTEXT, DEPTH_MAX, Split, element_digest
 
 #: Elements that are made again: the first ones are as likely to differ as any.
 CANARIES = 4
+#: More of them, as long as all together take no longer than this: cheap ones are not worth a risk.
+CANARIES_MAX, CHEAP_SECONDS = 64, 4e-3
 
 #: Worlds that were proven while this process ran: the daemon's run, collection and world.
 _proven: set[tuple[int, str, bytes]] = set()
@@ -45,10 +47,17 @@ class Head(NamedTuple):
         mine = self.digest(common)
         return mine != b"" and mine == other.digest(common)
 
+    def told_by(self, other: Head) -> int:
+        """How many of the first elements it takes to tell it from another."""
+        common = min(len(self.elements), len(other.elements))
+        differing = (n for n in range(1, common) if self.digest(n) != other.digest(n))
+        return next(differing, common)
+
 
 class StreamProof:
     """Of one run of a stream. `plan(variants)` gives a collection, `stored(collection)` the head that lies in
-    it, if any, and `made(count)` the head that the stream has here."""
+    it, if any, and `made(count)` the head that the stream has here: fewer than so many elements where
+    `CANARIES` take longer than `CHEAP_SECONDS`."""
 
     def __init__(
         self,
@@ -91,14 +100,14 @@ class StreamProof:
             return _split(collection, here, here.digest, why)
         before = tripwire.state()
         # Of a stream that ended after as many, one more would tell that it goes on here.
-        made = self._made(CANARIES + (stored.ended and len(stored.elements) == CANARIES))
+        made = self._made(min(CANARIES_MAX, len(stored.elements)) + stored.ended)
         drawn = tripwire.moved(before)
         if drawn is not None:
             raise Tripped(drawn, before, self)
         if made.begins_like(stored):
             collection.stand(here.digest, agrees=True)
             return None
-        now = made.digest(CANARIES)
+        now = made.digest(max(CANARIES, made.told_by(stored)))
         warn_once(
             f"variant {now.hex()}",
             f"something outside the identity changes the result: {differs}. This run shares with those that "

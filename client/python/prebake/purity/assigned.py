@@ -9,6 +9,7 @@ for all that uses the distribution it is set in, or that package of the standard
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import re
 import sys
@@ -17,20 +18,16 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prebake import bytecode, packages
-from prebake.calls import MUTATORS
+from prebake import marks, packages
 from prebake.errors import Refused
 from prebake.identity import world
+from prebake.purity import kept
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
 #: Source files whose assignments are kept; others are parsed again whenever a module was imported.
 FILES_MAX = 8192
-
-
-#: Members of a table that a function changes.
-MEMBERS_MAX = 1000
 #: Packages whose state is no setting: generators are compared around each element; what is logged, and when a
 #: process ends, changes no value.
 _NO_SETTINGS = frozenset({"prebake", "random", "logging", "warnings", "atexit", "signal", "gc", "threading"})
@@ -63,10 +60,17 @@ def write(encoder: Encoder) -> None:
     try:
         relied_on = {*encoder.packages, *map(_STANDARD.format, encoder.standard)}
         for each in _assigned(len(sys.modules)):
-            if each.distribution in relied_on:
+            if each.distribution in relied_on or _is_everywhere(each):
                 _write(encoder, each)
     finally:
         _within.busy = False
+
+
+def _is_everywhere(each: Assigned) -> bool:
+    """Whether all installed code may come upon it: a registry or a function of the standard library, in which
+    modules go on to each other (`pickle` to `copyreg`)."""
+    standard = each.distribution.startswith(_STANDARD.format(""))
+    return standard and (each.by_call or callable(vars(each.owner).get(each.name)))
 
 
 #: What is assigned may itself use the distribution.
@@ -85,14 +89,9 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     of = each.owner.__module__ if owner else each.owner.__name__
     label = ".".join(filter(None, (of, owner, each.name)))
     try:
-        known = identify(space[each.name], label, by_itself=encoder.by_itself)
+        known = identify(kept.value(space[each.name]), label, by_itself=encoder.by_itself)
     except Refused:
-        if each.by_call:
-            # What a function keeps is seldom a setting.
-            return
-        # It cannot be told from another: evidence has to.
-        encoder.watch.is_loose = True
-        encoder.text("assigned", label)
+        _write_refused(encoder, label, space[each.name])
         return
     encoder.watch.is_loose = encoder.watch.is_loose or not isinstance(space[each.name], _COMPARED)
     start = len(encoder.out)
@@ -102,6 +101,16 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     encoder.path.append(f" {label}")
     encoder.leaf(start, space[each.name], "environment")
     encoder.path.pop()
+
+
+def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
+    """What draws, or asks the time, is known by its code: what uses the distribution may not come upon it."""
+    from prebake.code import identify
+
+    encoder.watch.is_loose = True
+    with contextlib.suppress(Refused):
+        encoder.text("assigned", label)
+        encoder.emit("value", identify(marks.Pure(kept.value(found), None), label).digest)
 
 
 #: A look at the name sees all that they are.
@@ -123,40 +132,10 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
                     found[id(owner), last] = Assigned(owner, last, distribution, False)
         for path in said.called:
             for called in _resolved(list(path), space, said.imported):
-                for module, kept in _kept(called) if type(called) is types.FunctionType else ():
-                    found.setdefault((id(module), kept), Assigned(module, kept, _distribution(module), True))
+                for module, name in kept.by(called) if type(called) is types.FunctionType else ():
+                    if distribution := _distribution(module):
+                        found.setdefault((id(module), name), Assigned(module, name, distribution, True))
     return tuple(found.values())
-
-
-def _kept(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
-    """Data of its module that an installed function changes: tables that it writes into, and objects on which
-    it calls a method that changes them or has its own name. What those keep that it goes on to is no setting
-    but what they found (compiled expressions, formats that were tried)."""
-    space = function.__globals__
-    name = space.get("__name__")
-    module = sys.modules.get(name) if type(name) is str else None
-    if type(module) is not types.ModuleType or vars(module) is not space or not _distribution(module):
-        return
-    for name in sorted(_changed(function.__code__)):
-        value = space.get(name)
-        is_table = type(value) in (dict, list, set) and len(value) <= MEMBERS_MAX
-        if is_table or type(value).__dict__.get("__module__") == module.__name__:
-            yield module, name
-
-
-def _changed(code: types.CodeType) -> set[str]:
-    """Names of globals into which code writes, or on which it calls what changes them."""
-    found, passed, writes = set[str](), set[str](), False
-    last = ""
-    for each in bytecode.instructions_of(code):
-        if each.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            if last and (each.argval in MUTATORS or each.argval == code.co_name):
-                found.add(last)
-        elif last:
-            passed.add(last)
-        writes |= each.opname in ("STORE_SUBSCR", "DELETE_SUBSCR")
-        last = each.argval if each.opname == "LOAD_GLOBAL" else ""
-    return found | passed if writes else found
 
 
 def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tuple[str, str]]]) -> list[Any]:

@@ -1,0 +1,104 @@
+"""Data of its module that an installed function keeps what it is given in: settings and registries."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from prebake import bytecode, packages
+from prebake.calls import MUTATORS
+
+#: Members of a table that a function changes.
+MEMBERS_MAX = 1000
+#: Functions that one goes on to, each called by the one before.
+DEPTH_MAX = 3
+_TABLES = (dict, list, set)
+_METHODS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+
+
+class _Does(NamedTuple):
+    """What code does with globals: those that it changes; those that it takes otherwise than for an
+    attribute; functions of which it takes nothing, or hands on what they return; and whether it writes into
+    anything."""
+
+    changes: set[str]
+    takes: set[str]
+    goes_on_to: set[str]
+    writes: bool
+
+
+def by(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
+    """The module and the names of data that a function changes: tables that it writes into, objects on which
+    it calls a method that changes them or has its own name, context variables that it sets. Where it goes on
+    to functions of its module for nothing but their effect, theirs too. What others keep is no setting but
+    what they found (compiled expressions, formats that were tried)."""
+    space = function.__globals__
+    name = space.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    if type(module) is not types.ModuleType or vars(module) is not space or packages.owner(name) is None:
+        return
+    for name in sorted(_changed(function, DEPTH_MAX)):
+        found = space.get(name)
+        is_table = type(found) in _TABLES and len(found) <= MEMBERS_MAX
+        is_own = type(found).__dict__.get("__module__") == module.__name__
+        if is_table or is_own or type(found) is contextvars.ContextVar:
+            yield module, name
+
+
+def value(found: Any) -> Any:
+    """What counts of such data."""
+    return found.get(None) if type(found) is contextvars.ContextVar else found
+
+
+def _changed(function: types.FunctionType, depth: int) -> set[str]:
+    space, does = function.__globals__, _does(function.__code__)
+    names = set(does.changes)
+    if does.writes:
+        # It may write into what another function of the module finds for it.
+        names |= does.takes
+        for other in _own(does.takes, space):
+            names |= _does(other.__code__).takes
+    if depth:
+        for other in _own(does.goes_on_to, space):
+            names |= _changed(other, depth - 1)
+    return names
+
+
+def _own(names: set[str], space: dict[str, Any]) -> Iterator[types.FunctionType]:
+    """Functions of the same module."""
+    for name in names:
+        found = space.get(name)
+        if type(found) is types.FunctionType and found.__globals__ is space:
+            yield found
+
+
+def _does(code: types.CodeType) -> _Does:
+    does = _Does(set(), set(), set(), False)
+    writes, last = False, ""
+    #: Callables that calls are to be made of, by the names of globals.
+    called: list[str] = []
+    returned = ""
+    for each in bytecode.instructions_of(code):
+        name = each.opname
+        if returned and name in ("POP_TOP", "RETURN_VALUE"):
+            does.goes_on_to.add(returned)
+        returned = ""
+        if name in _METHODS:
+            if last and (each.argval in MUTATORS or each.argval in ("set", code.co_name)):
+                does.changes.add(last)
+            if name == "LOAD_METHOD" or each.argrepr.startswith("NULL|") or "+ NULL" in each.argrepr:
+                called.append("")
+        elif last:
+            does.takes.add(last)
+        if name == "PUSH_NULL":
+            called.append("")
+        elif name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):
+            returned = called.pop() if called else ""
+        writes |= name in ("STORE_SUBSCR", "DELETE_SUBSCR")
+        last = each.argval if name == "LOAD_GLOBAL" else ""
+        if last and "NULL" in each.argrepr:
+            called.append(last)
+    return does._replace(writes=writes)
