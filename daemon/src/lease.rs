@@ -160,6 +160,15 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_is_granted_an_entry_again_commits_under_the_later_token_only() {
+        let mut leases = LeaseTable::default();
+        let (first, _) = leases.grant(entry(), A, SECOND);
+        let (second, _) = leases.grant(entry(), A, 3 * SECOND);
+        assert!(!leases.is_held(&entry(), A, first));
+        assert!(leases.is_held(&entry(), A, second));
+    }
+
+    #[test]
     fn a_dead_session_leaves_nothing_held() {
         let mut leases = LeaseTable::default();
         leases.grant(entry(), A, SECOND);

@@ -287,6 +287,10 @@ mod tests {
         // SAFETY: maps a live descriptor; the map is expected to be refused.
         assert!(unsafe { MmapOptions::new().map_mut(&client) }.is_err());
         assert!(rustix::fs::ftruncate(&client, 0).is_err());
+        assert!(
+            rustix::fs::fcntl_add_seals(&client, rustix::fs::SealFlags::GROW).is_err(),
+            "nor may another seal it further"
+        );
         let mode = rustix::fs::fstat(&client).unwrap().st_mode;
         assert_eq!(mode & 0o777, 0o400, "another user cannot open it anew");
 
@@ -295,6 +299,11 @@ mod tests {
         writer.append(b"xy").unwrap();
         assert_eq!(writer.read(&mut [0; 100]).unwrap(), b"abcdxy");
         let block = writer.seal().unwrap();
+        let seals = rustix::fs::fcntl_get_seals(&client).unwrap();
+        assert!(
+            seals.contains(rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::SEAL),
+            "{seals:?}"
+        );
         let mut read = [0; 6];
         rustix::io::pread(&client, &mut read, 0).unwrap();
         assert_eq!(&read, b"abcdxy");

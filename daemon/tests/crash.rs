@@ -11,6 +11,7 @@ use prebake_daemon::index::IndexStore;
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -46,6 +47,8 @@ struct Machine {
     /// Served whenever nothing fails.
     durable: BTreeSet<Entry>,
     quarantined: BTreeSet<u64>,
+    /// Files that must not be there again.
+    dropped: Vec<PathBuf>,
     /// Whether a file was damaged where it lies: that it is durable, is not known before it was read.
     is_damaged: bool,
 }
@@ -59,6 +62,7 @@ impl Machine {
             lives: 0,
             durable: BTreeSet::new(),
             quarantined: BTreeSet::new(),
+            dropped: Vec::new(),
             is_damaged: false,
         }
     }
@@ -113,6 +117,9 @@ impl Machine {
         if let Some(earlier) = self.earlier.get(index) {
             self.index = copy_of(&**earlier);
         }
+        let mut back = self.disk.segments();
+        back.retain(|path| self.dropped.contains(path));
+        assert!(back.is_empty(), "dropped, and there again: {back:?}");
         let store = self.start().unwrap();
         self.check(&store);
         self.put(&store);
@@ -146,7 +153,7 @@ fn filled(machine: &mut Machine) {
     machine.sync(&store);
 }
 
-const SCENARIOS: [Scenario; 8] = [
+const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: "put",
         before: |_| {},
@@ -194,6 +201,21 @@ const SCENARIOS: [Scenario; 8] = [
             machine.quarantine(store, 0);
             machine.put(store);
             machine.sync(store);
+        },
+        starting: false,
+    },
+    Scenario {
+        name: "clear",
+        before: filled,
+        during: |machine, store| {
+            let dropped = machine.disk.segments();
+            machine.durable.clear();
+            store.mismatch(0);
+            store.mismatch(1);
+            // Once nothing keeps them from being served, no crash may bring them back.
+            if store.clear().is_ok() {
+                machine.dropped = dropped;
+            }
         },
         starting: false,
     },
@@ -307,9 +329,31 @@ nothing_wrong_is_served_whichever_call_fails_or_is_the_last! {
     of_evict: "evict",
     of_gc: "gc",
     of_quarantine: "quarantine",
+    of_clear: "clear",
     of_start: "start",
     of_rebuild: "rebuild",
     of_a_start_with_an_old_index: "old index",
+}
+
+#[tokio::test]
+async fn after_a_sync_that_failed_nothing_more_is_written() {
+    let mut syncs = 0;
+    for at in 0.. {
+        let mut machine = Machine::new();
+        let store = machine.start().unwrap();
+        machine.disk.strike(at, Fault::Error(EIO));
+        machine.put(&store);
+        store.sync(all());
+        match machine.disk.struck() {
+            None => break,
+            Some("syncing") => {
+                syncs += 1;
+                assert!(store.cache.ssd.is_read_only(), "call {at}");
+            }
+            Some(_) => {}
+        }
+    }
+    assert!(syncs > 0);
 }
 
 /// Sequences that `make faults` has more of.
@@ -367,8 +411,7 @@ fn sequence(seed: u64) {
 
 /// Flips a bit of a segment, or cuts it short: it may be lost, and no other.
 fn damage(machine: &mut Machine, draw: &mut Draw) {
-    let mut files = machine.disk.files();
-    files.retain(|path| path.extension().is_some_and(|e| e == "arrow"));
+    let files = machine.disk.segments();
     if files.is_empty() {
         return;
     }

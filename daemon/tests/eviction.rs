@@ -51,6 +51,19 @@ fn cheap_segments_make_room_for_dear_ones_and_not_the_other_way() {
 }
 
 #[test]
+fn a_segment_that_somebody_still_reads_gives_its_room_back_when_it_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 18 * MIB);
+    let id = segment(&t, 1, 100).unwrap();
+    let held = t.ssd.get(id).unwrap();
+    assert!(t.ssd.budget().used() > 4 * MIB);
+    t.ssd.shrink(0, Why::Asked);
+    assert_eq!(t.ssd.budget().used(), 0);
+    drop(held);
+    assert_eq!(t.ssd.budget().used(), 0);
+}
+
+#[test]
 fn equal_segments_keep_a_stable_subset_through_cyclic_epochs() {
     let folder = tempfile::tempdir().unwrap();
     let t = tiers(folder.path(), RAM, 18 * MIB);

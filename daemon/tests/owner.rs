@@ -146,7 +146,9 @@ async fn a_link_is_followed_only_where_this_user_made_it() {
         if path.exists() {
             fs::rename(&path, &aside).unwrap();
         } else {
-            fs::write(&aside, "").unwrap();
+            // A list that would be believed.
+            fs::write(&aside, "[]").unwrap();
+            set_mode(&aside, 0o600);
         }
         symlink(&aside, &path).unwrap();
         assert!(start(&real).is_err(), "{name}");

@@ -13,9 +13,10 @@ use prebake_daemon::{
     server::Server,
     session::{Peer, Session},
     tier::ram::RamTier,
+    worlds,
 };
 use prebake_fingerprint::{Digest, Graph};
-use prebake_proto::v1;
+use prebake_proto::v1::{self, world_request::Found, world_response::Standing};
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 const ME: Peer = Peer { uid: 1, pid: 0 };
@@ -164,6 +165,163 @@ async fn unfinished_and_damaged_files_are_removed_and_computed_again() {
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     assert_eq!(hits(server.cache(), &session, 3), 0);
     assert!(!whole.exists());
+}
+
+#[tokio::test]
+async fn a_segment_under_another_name_or_cut_short_is_none_whatever_the_index_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    fill(server.cache(), &session, 3);
+    server.cache().sync();
+    drop((server, session));
+    // The index knows it from now on.
+    drop(start(dir.path()));
+
+    let segments = dir.path().join("segments");
+    let whole = fs::read_dir(&segments).unwrap().next().unwrap().unwrap().path();
+    let label = whole
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .rsplit_once('-')
+        .unwrap()
+        .0;
+    let copy = segments.join(format!("{label}-{}.arrow", "0123456789abcdef".repeat(2)));
+    fs::copy(&whole, &copy).unwrap();
+    let server = start(dir.path());
+    assert!(whole.exists() && !copy.exists());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert_eq!(server.cache().ssd.all().len(), 1);
+    assert_eq!(hits(server.cache(), &session, 3), 3);
+    drop((server, session));
+
+    let bytes = fs::read(&whole).unwrap();
+    fs::write(&whole, &bytes[..bytes.len() / 2]).unwrap();
+    let server = start(dir.path());
+    assert!(!whole.exists(), "it takes room that nothing is in");
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert_eq!(hits(server.cache(), &session, 3), 0);
+}
+
+#[tokio::test]
+async fn what_is_known_of_files_is_known_to_their_user_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let cache = server.cache();
+    let [mine, others] = [1, 2].map(|uid| cache.sessions.open(Peer { uid, pid: 0 }, "t".into()).unwrap());
+    let (stat, digest) = ([7; 40], item(1).fingerprint);
+    cache.memorize(&mine, vec![(stat, digest)]);
+    assert_eq!(cache.recall(&mine, &[stat]), [Some(digest)]);
+    assert_eq!(cache.recall(&others, &[stat]), [None]);
+    cache.memorize(&others, vec![(stat, item(2).fingerprint)]);
+    assert_eq!(cache.recall(&mine, &[stat]), [Some(digest)]);
+}
+
+/// Where a world stands.
+fn stand(cache: &Cache, session: &Session, world: u8, found: Option<Found>) -> Standing {
+    let collection = cache.plan(session, &graph()).unwrap().unwrap();
+    let ask = v1::WorldRequest {
+        collection: collection.id,
+        world: vec![world; 32].into(),
+        begins: true,
+        found,
+        description: vec![world].into(),
+        part: false,
+    };
+    worlds::stand(cache, session, ask).unwrap().standing.unwrap()
+}
+
+#[tokio::test]
+async fn the_first_world_is_that_of_the_segments_with_the_index_and_without() {
+    const MADE: u8 = 1;
+    const OTHER: u8 = 2;
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert!(matches!(
+        stand(server.cache(), &session, MADE, None),
+        Standing::Proven(_)
+    ));
+    fill(server.cache(), &session, 3);
+    server.cache().sync();
+    drop((server, session));
+    let index = dir.path().join("index-v2");
+    let kept = dir.path().join("segments");
+    let aside = dir.path().join("aside");
+
+    // Of other elements of the same pipeline, in another world.
+    fs::remove_dir_all(&index).unwrap();
+    fs::rename(&kept, &aside).unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert!(matches!(
+        stand(server.cache(), &session, OTHER, None),
+        Standing::Proven(_)
+    ));
+    fill(server.cache(), &session, 2);
+    server.cache().sync();
+    drop((server, session));
+    fs::remove_dir_all(&kept).unwrap();
+    fs::rename(&aside, &kept).unwrap();
+
+    for without_index in [false, true] {
+        if without_index {
+            fs::remove_dir_all(&index).unwrap();
+        }
+        let server = start(dir.path());
+        let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+        assert!(
+            matches!(
+                stand(server.cache(), &session, OTHER, None),
+                Standing::Unproven(_)
+            ),
+            "without index: {without_index}"
+        );
+        assert!(matches!(
+            stand(server.cache(), &session, MADE, None),
+            Standing::Proven(_)
+        ));
+    }
+}
+
+#[tokio::test]
+async fn that_a_world_differs_is_durable_before_it_is_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    stand(server.cache(), &session, 1, None);
+    fill(server.cache(), &session, 3);
+    server.cache().sync();
+    let variant = v1::Variant {
+        key: vec![9; 32].into(),
+        why: "a setting".into(),
+    };
+    stand(server.cache(), &session, 2, Some(Found::Differs(variant)));
+    // As the disk is now: the daemon has no time to do anything more.
+    let after = tempfile::tempdir().unwrap();
+    copy_folder(dir.path(), after.path());
+    drop((server, session));
+    let server = start(after.path());
+    let session = server.cache().sessions.open(ME, "t".into()).unwrap();
+    assert!(matches!(
+        stand(server.cache(), &session, 2, None),
+        Standing::Variant(_)
+    ));
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (kind, to) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            fs::create_dir(&to).unwrap();
+            copy_folder(&entry.path(), &to);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), &to).unwrap();
+        }
+    }
 }
 
 #[tokio::test]

@@ -217,6 +217,32 @@ fn a_flipped_bit_before_the_values_moves_no_column() {
 }
 
 #[test]
+fn a_flipped_bit_in_the_head_or_the_footer_makes_no_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, SSD);
+    let mut open = t.ssd.create(0, "aa").unwrap();
+    for seed in 0..3 {
+        append(&mut open, &t.ram, seed, 1000, 1);
+    }
+    let whose = [("prebake.domain".to_owned(), "uid:1".to_owned())];
+    let segment = open.close(&t.ram, &whose, |s, b| t.ssd.reserve(s, b)).unwrap();
+    let whole = fs::read(file(folder.path())).unwrap();
+    let flipped = folder.path().join("flipped");
+    let footer = |bytes: &[u8]| {
+        fs::write(&flipped, bytes).unwrap();
+        let opened = prebake_daemon::vfs::Vfs::open(&prebake_daemon::vfs::OsVfs, &flipped).unwrap();
+        prebake_daemon::segment::footer(&*opened, segment.name)
+    };
+    let seal = footer(&whole).unwrap().seal().at as usize;
+    // What is between is the values and their rows, which have digests of their own.
+    for at in (0..8192).step_by(7).chain(seal..whole.len()) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        assert!(footer(&bytes).is_err(), "byte {at} of {}", whole.len());
+    }
+}
+
+#[test]
 fn a_file_cut_anywhere_is_no_segment() {
     let folder = tempfile::tempdir().unwrap();
     let t = tiers(folder.path(), RAM, SSD);

@@ -84,7 +84,8 @@ struct State {
     made: u64,
     calls: u64,
     fault: Option<(u64, Fault)>,
-    struck: bool,
+    /// At what the fault struck.
+    struck: Option<&'static str>,
     is_dead: bool,
     /// Of which a file that was opened in an earlier one is closed.
     life: u64,
@@ -113,7 +114,7 @@ fn write(bytes: &mut Vec<u8>, at: usize, what: &[u8]) {
 
 impl State {
     /// Counts a call; what is to happen to it. After the machine died every call fails.
-    fn called(&mut self, what: &str) -> Result<Option<Fault>> {
+    fn called(&mut self, what: &'static str) -> Result<Option<Fault>> {
         if self.is_dead {
             return Err(error(what, EIO));
         }
@@ -122,7 +123,7 @@ impl State {
         let Some((_, fault)) = self.fault.filter(|(at, _)| *at == number) else {
             return Ok(None);
         };
-        self.struck = true;
+        self.struck = Some(what);
         match fault {
             Fault::Error(errno) => Err(error(what, errno)),
             Fault::DiesBefore => {
@@ -160,11 +161,16 @@ impl Disk {
     /// Has call number `at`, counted from now on, struck by a fault.
     pub fn strike(&self, at: u64, fault: Fault) {
         let mut state = self.0.lock();
-        (state.calls, state.fault, state.struck) = (0, Some((at, fault)), false);
+        (state.calls, state.fault, state.struck) = (0, Some((at, fault)), None);
     }
 
     /// Whether it came to the call that was to be struck.
     pub fn was_struck(&self) -> bool {
+        self.struck().is_some()
+    }
+
+    /// What it was doing then.
+    pub fn struck(&self) -> Option<&'static str> {
         self.0.lock().struck
     }
 
@@ -243,9 +249,11 @@ impl Disk {
         inode.durable = inode.now.clone();
     }
 
-    /// Files that there are now.
-    pub fn files(&self) -> Vec<PathBuf> {
-        self.0.lock().names.keys().cloned().collect()
+    /// The segments' files that there are now.
+    pub fn segments(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = self.0.lock().names.keys().cloned().collect();
+        files.retain(|path| path.extension().is_some_and(|e| e == "arrow"));
+        files
     }
 
     fn open_file(&self, inode: u64, life: u64) -> Arc<dyn VfsFile> {
@@ -285,6 +293,12 @@ impl Vfs for Disk {
         let mut state = self.0.lock();
         let fault = state.called("renaming")?;
         let inode = *state.names.get(from).ok_or_else(|| error("renaming", 2))?;
+        // Else a name may survive the machine that its content does not.
+        assert!(
+            state.inodes[&inode].unsynced.is_empty(),
+            "{} is published before it is synced",
+            to.display()
+        );
         state.change(NameChange::Remove(from.into()));
         state.change(NameChange::Set(to.into(), inode));
         state.done(fault, "renaming")?;
@@ -335,7 +349,11 @@ impl Vfs for Disk {
 }
 
 impl OpenFile {
-    fn on<T>(&self, what: &str, work: impl FnOnce(&mut Inode, Option<Fault>) -> Result<T>) -> Result<T> {
+    fn on<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&mut Inode, Option<Fault>) -> Result<T>,
+    ) -> Result<T> {
         let mut state = self.disk.0.lock();
         if state.life != self.life {
             return Err(error(what, EIO));

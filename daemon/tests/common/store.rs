@@ -250,6 +250,14 @@ impl Store {
         }
     }
 
+    /// Ends the quarantines of two pipelines.
+    pub fn clear(&self) -> Result<()> {
+        (0..2).try_for_each(|pipeline| {
+            let digest = graph(pipeline).digest().to_string();
+            self.cache.clear(&domain_of(ME), &digest).map(drop)
+        })
+    }
+
     /// Whether nothing of a pipeline is served nor stored.
     pub fn is_quarantined(&self, pipeline: u64) -> bool {
         self.collection(pipeline).is_none()
