@@ -5,12 +5,14 @@ use crate::error::{Code, Error, Result};
 use crate::folder::Folder;
 use crate::session::Session;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 use std::env;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -29,8 +31,8 @@ const START: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs the daemon as a grandchild, so that it is never a zombie of this process, in a process group of its own, so that
-/// Ctrl-C does not reach it, and says its number. `$0` is the log.
-const DETACH: &str = r#"log=$0; "$@" </dev/null >>"$log" 2>&1 & echo $!"#;
+/// Ctrl-C does not reach it, and says its number. It writes to the log, which is the shell's stderr.
+const DETACH: &str = r#""$@" </dev/null >&2 & echo $!"#;
 
 /// One that ended may have found the folder taken, by a daemon that will listen soon and whose lock is not shown here (in
 /// another container): so long it is waited for in any case.
@@ -94,9 +96,9 @@ pub(crate) fn start(folder: &Folder, hint: Option<&Path>) -> Result<Starting> {
         .mode(0o700)
         .create(path)
         .map_err(|e| failed(format!("cannot make {}: {e}; set PREBAKE_DIR", path.display())))?;
+    let log = log(folder).map_err(|e| failed(e.to_string()))?;
     let started = Command::new("/bin/sh")
-        .args(["-c", DETACH])
-        .arg(folder.log())
+        .args(["-c", DETACH, "sh"])
         .arg(&binary)
         .arg("--dir")
         .arg(path)
@@ -104,13 +106,40 @@ pub(crate) fn start(folder: &Folder, hint: Option<&Path>) -> Result<Starting> {
         .current_dir("/")
         .process_group(0)
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(log)
         .output();
     match started {
         Ok(Output { status, stdout, .. }) if status.success() => Ok(Starting::of(&stdout)),
         Ok(Output { status, .. }) => Err(failed(format!("cannot start {}: {status}", binary.display()))),
         Err(e) => Err(failed(format!("cannot start {}: {e}", binary.display()))),
     }
+}
+
+/// The daemon's log, in a folder of this user. Nothing is written to what somebody else put there, nor by another name of a
+/// file, and no pipe is waited for.
+fn log(folder: &Folder) -> io::Result<File> {
+    let not_used = |path: &Path, why: &str| {
+        let advice = "remove it, or set PREBAKE_DIR to another folder";
+        io::Error::other(format!("{} is not used: {why}; {advice}", path.display()))
+    };
+    let me = geteuid().as_raw();
+    if fs::metadata(folder.path())?.uid() != me {
+        return Err(not_used(folder.path(), "it belongs to another user"));
+    }
+    let path = folder.log();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let log = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(&path)
+        .map_err(|e| not_used(&path, &e.to_string()))?;
+    let found = log.metadata()?;
+    if !found.is_file() || found.uid() != me || found.nlink() > 1 {
+        return Err(not_used(&path, "it is no file of this user alone"));
+    }
+    Ok(log)
 }
 
 /// Connects as soon as the daemon listens. One that has ended, while no other has the folder, is not waited for.

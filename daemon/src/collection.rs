@@ -4,7 +4,7 @@ use crate::{
     clock::Clock,
     entries::Entries,
     error::Result,
-    lease::{Holder, LeaseTable, Token},
+    lease::{Holder, LEASES_MAX, LeaseTable, Token},
     names::Names,
     random::Random,
     segment::{Cost, OpenSegment, Segment, SegmentId},
@@ -318,9 +318,10 @@ impl State {
         asked: impl Iterator<Item = (&'a Item, Tag)>,
         now: Duration,
     ) -> usize {
+        let room = LEASES_MAX.saturating_sub(self.leases.held_by(request.session));
         let holders = self.leases.holders(request.session, now);
-        if holders < 2 {
-            return usize::MAX;
+        if request.leases_max == 0 || holders < 2 {
+            return room;
         }
         let leased = self.leases.count() as u64;
         let left = request.items.saturating_sub(self.rows + leased) as usize;
@@ -330,7 +331,7 @@ impl State {
             !self.entries.contains(*tag) && holder == Holder::Nobody
         };
         let asked = asked.filter(free).count();
-        (left.max(asked) / (2 * holders)).max(1)
+        (left.max(asked) / (2 * holders)).max(1).min(room)
     }
 
     fn answer(

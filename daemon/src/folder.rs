@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind, Result};
 use rustix::{
-    fs::{FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, lstat, open},
+    fs::{FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, lstat, open},
     io::Errno,
     process::geteuid,
 };
@@ -143,6 +143,34 @@ pub fn ours(path: &Path, found: &Stat) -> Result<()> {
     Ok(())
 }
 
+/// The same of what has to be a plain file: anything else may keep its reader waiting, or lead elsewhere.
+///
+/// # Errors
+/// `not-ours`, with what to do.
+pub fn our_file(path: &Path, found: &Stat) -> Result<()> {
+    ours(path, found)?;
+    if !FileType::from_raw_mode(found.st_mode).is_file() {
+        return Err(not_ours(
+            path,
+            "it is no file",
+            "remove it, or choose another --dir",
+        ));
+    }
+    Ok(())
+}
+
+/// Opens a folder that files are made in, if it is this user's: it may have been replaced since it was claimed.
+///
+/// # Errors
+/// `not-ours`; `io`.
+pub fn open_ours(dir: &Path) -> Result<OwnedFd> {
+    let failed = |e: Errno| Error::io(dir.display(), e.into());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = open(dir, flags, Mode::empty()).map_err(failed)?;
+    ours(dir, &fstat(&fd).map_err(failed)?)?;
+    Ok(fd)
+}
+
 /// Whether a file or folder is this user's.
 ///
 /// # Errors
@@ -185,9 +213,9 @@ fn said(text: &str) -> Option<u32> {
 fn know_format(dir: &Path) -> Result<()> {
     let path = dir.join(FORMAT_FILE);
     let failed = |e: std::io::Error| Error::io(path.display(), e);
-    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(e.into()))?;
-    ours(&path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
+    our_file(&path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
     let mut file = File::from(file);
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed)?;

@@ -19,10 +19,24 @@ struct Lease {
     until: Duration,
 }
 
+/// Leases of one session in one collection: sixteen threads that each have as many as they ever ask for. More would be
+/// memory that a job takes by asking, and is outside the budget.
+pub const LEASES_MAX: usize = 16 << 10;
+
+/// What one session has here.
+#[derive(Debug, Default)]
+struct Holdings {
+    leases: usize,
+    /// When the time of the last of them ends, if none was given back since.
+    until: Duration,
+}
+
 /// The leases of one collection.
 #[derive(Debug, Default)]
 pub struct LeaseTable {
     leases: HashMap<Digest, Lease>,
+    /// Of all that have some: questions are not to take longer the more leases there are.
+    sessions: HashMap<SessionId, Holdings>,
     last: u64,
 }
 
@@ -53,15 +67,29 @@ impl LeaseTable {
     pub fn grant(&mut self, entry: Digest, session: SessionId, until: Duration) -> (Token, bool) {
         self.last += 1;
         let token = Token(self.last);
-        let before = self.leases.insert(
-            entry,
-            Lease {
-                session,
-                token,
-                until,
-            },
-        );
+        let lease = Lease {
+            session,
+            token,
+            until,
+        };
+        let before = self.leases.insert(entry, lease);
+        if let Some(before) = &before {
+            self.let_go(before.session, 1);
+        }
+        let held = self.sessions.entry(session).or_default();
+        held.leases += 1;
+        held.until = held.until.max(until);
         (token, before.is_some())
+    }
+
+    /// Counts leases of a session that ended.
+    fn let_go(&mut self, session: SessionId, ended: usize) {
+        if let Entry::Occupied(mut held) = self.sessions.entry(session) {
+            held.get_mut().leases -= ended.min(held.get().leases);
+            if held.get().leases == 0 {
+                held.remove();
+            }
+        }
     }
 
     /// Whether this session still holds a lease under this token. A late holder keeps it until
@@ -78,14 +106,20 @@ impl LeaseTable {
 
     /// Ends all leases of a session; how many there were.
     pub fn end_session(&mut self, session: SessionId) -> usize {
-        let before = self.leases.len();
-        self.leases.retain(|_, lease| lease.session != session);
-        before - self.leases.len()
+        let ended = self.sessions.remove(&session);
+        if ended.is_some() {
+            self.leases.retain(|_, lease| lease.session != session);
+        }
+        ended.map_or(0, |held| held.leases)
     }
 
     /// Ends the time of a session's leases: who asks for them next is given them, and what it still commits under them is
     /// refused from then on.
     pub fn expire(&mut self, session: SessionId, now: Duration) {
+        let Some(held) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        held.until = held.until.min(now);
         for lease in self.leases.values_mut().filter(|lease| lease.session == session) {
             lease.until = lease.until.min(now);
         }
@@ -93,8 +127,8 @@ impl LeaseTable {
 
     /// Sessions whose leases have time left.
     pub fn live(&self, now: Duration) -> HashSet<SessionId> {
-        let live = self.leases.values().filter(|lease| lease.until > now);
-        live.map(|lease| lease.session).collect()
+        let live = self.sessions.iter().filter(|(_, held)| held.until > now);
+        live.map(|(session, _)| *session).collect()
     }
 
     /// Leases of all sessions.
@@ -104,20 +138,23 @@ impl LeaseTable {
 
     /// Sessions that hold a lease now, and the caller.
     pub fn holders(&self, caller: SessionId, now: Duration) -> usize {
-        let mut others = self.live(now);
-        others.remove(&caller);
-        others.len() + 1
+        let others = self.sessions.iter();
+        others
+            .filter(|(session, held)| **session != caller && held.until > now)
+            .count()
+            + 1
     }
 
     /// Leases of a session.
     pub fn held_by(&self, session: SessionId) -> usize {
-        self.leases.values().filter(|l| l.session == session).count()
+        self.sessions.get(&session).map_or(0, |held| held.leases)
     }
 
     fn end(&mut self, entry: Digest, held: impl Fn(&Lease) -> bool) -> bool {
         match self.leases.entry(entry) {
             Entry::Occupied(lease) if held(lease.get()) => {
-                lease.remove();
+                let session = lease.remove().session;
+                self.let_go(session, 1);
                 true
             }
             _ => false,
@@ -166,6 +203,46 @@ mod tests {
         let (second, _) = leases.grant(entry(), A, 3 * SECOND);
         assert!(!leases.is_held(&entry(), A, first));
         assert!(leases.is_held(&entry(), A, second));
+    }
+
+    /// What is counted of sessions, counted anew.
+    fn counted(leases: &LeaseTable, session: SessionId) -> usize {
+        leases
+            .leases
+            .values()
+            .filter(|lease| lease.session == session)
+            .count()
+    }
+
+    #[test]
+    fn sessions_are_counted_as_their_leases_are() {
+        // Every sequence of five of these.
+        let entries = [0, 1].map(|n| Digest([n; 32]));
+        type Step = fn(&mut LeaseTable, [Digest; 2]);
+        let steps: [Step; 7] = [
+            |t, [one, _]| _ = t.grant(one, A, SECOND),
+            |t, [one, _]| _ = t.grant(one, B, SECOND),
+            |t, [_, other]| _ = t.grant(other, A, SECOND),
+            |t, [one, _]| _ = t.release(one, A),
+            |t, [one, _]| _ = t.release(one, B),
+            |t, _| _ = t.end_session(A),
+            |t, _| t.expire(B, Duration::ZERO),
+        ];
+        for sequence in 0..steps.len().pow(5) {
+            let mut leases = LeaseTable::default();
+            for place in 0..5 {
+                steps[sequence / steps.len().pow(place) % steps.len()](&mut leases, entries);
+                for session in [A, B] {
+                    assert_eq!(leases.held_by(session), counted(&leases, session), "{sequence}");
+                }
+                let live = leases
+                    .leases
+                    .values()
+                    .filter(|lease| lease.until > Duration::ZERO);
+                let live: HashSet<_> = live.map(|lease| lease.session).collect();
+                assert!(live.is_subset(&leases.live(Duration::ZERO)), "{sequence}");
+            }
+        }
     }
 
     #[test]

@@ -261,6 +261,22 @@ impl AsFd for Doorbell {
     }
 }
 
+/// Bytes that were sent over a socket and that the other side has not read. Here because it is a use of `unsafe`.
+///
+/// # Errors
+/// If it is no socket.
+pub fn unread(socket: BorrowedFd<'_>) -> Result<u32> {
+    let mut unread: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ writes one int where it is told to, which lives until it returns; the descriptor is borrowed.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) } {
+        0 => Ok(u32::try_from(unread).unwrap_or(0)),
+        _ => Err(Error::io(
+            "asking what is unread",
+            std::io::Error::last_os_error(),
+        )),
+    }
+}
+
 /// Watches an owned descriptor for readiness (a pidfd: the end of its process). Here because it
 /// is the crate's other use of `unsafe`.
 ///

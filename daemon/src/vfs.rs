@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Result},
     folder,
 };
+use rustix::fs::{Mode, OFlags, openat};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::ErrorKind,
@@ -103,9 +104,14 @@ fn is_refused(result: &std::io::Result<()>) -> bool {
     matches!(result, Err(e) if e.kind() == std::io::ErrorKind::InvalidInput)
 }
 
-fn open_direct(path: &Path, options: &mut OpenOptions) -> Option<File> {
-    let flags = (rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::NOFOLLOW).bits() as i32;
-    options.custom_flags(flags).open(path).ok()
+fn open_direct(path: &Path) -> Option<File> {
+    let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+        .ok()
 }
 
 /// What direct I/O wants memory, offset and length to be multiples of, on every common device.
@@ -161,45 +167,42 @@ impl VfsFile for OsFile {
 
 impl Vfs for OsVfs {
     fn create(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
-        let create = || {
-            let mut options = OpenOptions::new();
-            options
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-        };
-        create()
-            .or_else(|e| {
-                // Somebody removed the folder of the segments, and left the one that it is in.
-                let folder = path
-                    .parent()
-                    .filter(|_| e.kind() == ErrorKind::NotFound)
-                    .ok_or(e)?;
-                match DirBuilder::new().mode(0o700).create(folder) {
-                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                    _ => File::open(folder.parent().unwrap_or(folder))?.sync_all()?,
-                }
-                create()
-            })
-            .map(|file| {
-                let direct = open_direct(path, OpenOptions::new().read(true).write(true));
-                Arc::new(OsFile { file, direct }) as _
-            })
-            .map_err(|e| Error::io(format_args!("creating {}", path.display()), e))
+        let failed = |e| Error::io(format_args!("creating {}", path.display()), e);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let name = path.file_name().unwrap_or_default();
+        if !folder.exists() {
+            // Somebody removed the folder of the segments, and left the one that it is in.
+            match DirBuilder::new().mode(0o700).create(folder) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(failed(e)),
+                _ => File::open(folder.parent().unwrap_or(folder))
+                    .and_then(|parent| parent.sync_all())
+                    .map_err(failed)?,
+            }
+        }
+        // In the folder that was looked at, whatever has its name by then.
+        let folder = folder::open_ours(folder)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&folder, name, flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(e.into()))?;
+        let direct = openat(
+            &folder,
+            name,
+            OFlags::RDWR | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let (file, direct) = (File::from(file), direct.ok().map(File::from));
+        Ok(Arc::new(OsFile { file, direct }))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn VfsFile>> {
         let failed = |e| Error::io(format_args!("opening {}", path.display()), e);
-        // A link leads to what nobody checked.
-        let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+        // A link leads to what nobody checked, and a pipe keeps waiting who opens it.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = file.map_err(failed)?;
-        folder::ours(path, &rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?)?;
+        folder::our_file(path, &rustix::fs::fstat(&file).map_err(|e| failed(e.into()))?)?;
         // What is read the other way, ends of files and footers, is all that is wanted of its surroundings.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-        let direct = open_direct(path, OpenOptions::new().read(true));
+        let direct = open_direct(path);
         Ok(Arc::new(OsFile { file, direct }))
     }
 

@@ -6,6 +6,7 @@ mod common;
 use common::{Tiers, append, collection, element, fingerprint, read, tiers};
 use prebake_daemon::{
     collection::{Answer, Collection, Item, Reason, Request},
+    lease::LEASES_MAX,
     segment::{Cost, Location, OpenSegment, Row, SegmentId, description},
     session::SessionId,
     tier::ssd::Why,
@@ -223,4 +224,36 @@ fn rows_without_memory_are_not_entries() {
     let error = open.append(&row, &t.ram, |_, _, _| Ok(())).unwrap_err();
     assert_eq!(error.code(), "rows-full");
     assert_eq!(open.segment().locate(0), None);
+}
+
+#[test]
+fn a_session_has_no_more_leases_than_it_can_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, SSD);
+    let collection = collection();
+    let wanted: Vec<_> = (0..LEASES_MAX as u64 + 10).map(item).collect();
+    let granted = |session| {
+        let request = Request {
+            session,
+            wanted: &wanted,
+            ahead: &[],
+            leases_max: usize::MAX,
+            lease: Duration::from_secs(60),
+            items: 0,
+        };
+        let answers = collection.acquire(&request, &*t.clock).answers;
+        answers
+            .iter()
+            .filter(|answer| matches!(answer, Answer::Granted(_)))
+            .count()
+    };
+    assert_eq!(granted(ME), LEASES_MAX);
+    assert_eq!(granted(ME), LEASES_MAX, "those are its own");
+    assert_eq!(
+        granted(SessionId(2)),
+        2,
+        "half of its part of the ten that are left"
+    );
+    collection.end_session(ME);
+    assert!(granted(SessionId(2)) > 2);
 }

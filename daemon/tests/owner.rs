@@ -194,3 +194,34 @@ async fn a_format_that_is_damaged_is_written_anew_and_nothing_is_lost() {
         assert_eq!(fs::read(dir.join("format")).unwrap(), whole);
     }
 }
+
+#[tokio::test]
+async fn a_pipe_in_place_of_a_file_keeps_nobody_waiting() {
+    for name in ["format", "quarantine.json", "metrics.token"] {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("cache");
+        drop(start(&dir).unwrap());
+        let path = dir.join(name);
+        let _ = fs::remove_file(&path);
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(refusal(&dir), "not-ours", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_is_a_file_of_another_name_is_not_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, mine) = (folder.path().join("cache"), folder.path().join("mine"));
+    drop(start(&dir).unwrap());
+    let db = dir.join("index-v2").join("db");
+    fs::copy(&db, &mine).unwrap();
+    let before = fs::read(&mine).unwrap();
+    fs::remove_file(&db).unwrap();
+    fs::hard_link(&mine, &db).unwrap();
+    let server = start(&dir).unwrap();
+    let warnings = &server.cache().warnings;
+    assert!(warnings.iter().any(|w| w.contains("other names")), "{warnings:?}");
+    drop(server);
+    assert_eq!(fs::read(&mine).unwrap(), before);
+}

@@ -62,3 +62,15 @@ impl Aligned {
         &mut self.0[start..start + self.1]
     }
 }
+
+#[test]
+fn nothing_is_made_in_a_folder_that_others_may_write_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, theirs) = (folder.path().join("segments"), folder.path().join("theirs"));
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::set_permissions(&theirs, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    std::os::unix::fs::symlink(&theirs, &dir).unwrap();
+    let error = OsVfs.create(&dir.join("new")).err().unwrap();
+    assert_eq!(error.code(), "not-ours");
+    assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 0);
+}

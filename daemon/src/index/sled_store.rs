@@ -12,6 +12,7 @@ use rustix::fs::lstat;
 use sled::IVec;
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -155,6 +156,11 @@ fn all_owned(path: &Path) -> Result<()> {
     folder::owned(path, &lstat(path).map_err(|e| failed(e.into()))?)?;
     if found.is_symlink() {
         return Err(Error::new(Kind::Invalid, "index", "the index is a link"));
+    }
+    if found.is_file() && found.nlink() > 1 {
+        // What is written to it would be written to a file of another name.
+        let more = "a file of the index has other names too";
+        return Err(Error::new(Kind::Invalid, "index", more));
     }
     if found.is_dir() {
         for entry in fs::read_dir(path).map_err(failed)? {

@@ -1,6 +1,6 @@
 //! The `Control` service: status, gc, sync.
 
-use super::identity::peer;
+use super::identity::{peer, require_owner};
 use crate::{
     cache::{Cache, domain_of},
     diagnose,
@@ -25,6 +25,7 @@ impl v1::control_server::Control for Service {
     }
 
     async fn gc(&self, request: Request<v1::GcRequest>) -> Reply<v1::GcResponse> {
+        require_owner(&request)?;
         let cache = Arc::clone(&self.0);
         let bytes_max = request.into_inner().ssd_bytes_max;
         let work = move || {
@@ -36,7 +37,8 @@ impl v1::control_server::Control for Service {
         Ok(Response::new(response.map_err(|_| Error::corrupt("gc failed"))?))
     }
 
-    async fn sync(&self, _: Request<v1::SyncRequest>) -> Reply<v1::SyncResponse> {
+    async fn sync(&self, request: Request<v1::SyncRequest>) -> Reply<v1::SyncResponse> {
+        require_owner(&request)?;
         let cache = Arc::clone(&self.0);
         let done = task::blocking(move || cache.sync()).await;
         done.map_err(|_| Error::corrupt("sync failed"))?;

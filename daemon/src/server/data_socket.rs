@@ -6,14 +6,17 @@ use super::{cache_service, door::Door, planning};
 use crate::{
     cache::{Cache, domain},
     error::{Error, Kind, Result},
-    memory::{BLOCK_BYTES, Block, SLOT_BYTES, watch},
+    memory::{BLOCK_BYTES, Block, SLOT_BYTES, unread, watch},
     read_ahead::{Load, Piece},
     segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
     session::{Peer, Session, SessionId},
     task, worlds,
 };
 use bytes::Bytes;
-use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
+use prebake_proto::{
+    leaf::cut,
+    v1::{self, data_request::Kind as Ask, data_response::Kind as Say},
+};
 use prost::Message;
 use rustix::{io::Errno, net::RecvFlags};
 use std::{
@@ -40,6 +43,15 @@ const VERSION: u32 = 4;
 
 /// A client that connects says hello within this time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client reads its answers within this time: it waits for nothing else. One that is stopped for longer connects again.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What was sent is looked at so often while it is not read.
+const READ_PAUSE: Duration = Duration::from_millis(1);
+
+/// Bytes of a job's name: a person reads it, and each answer to `status` has those of all jobs.
+const JOB_BYTES_MAX: usize = 256;
 
 /// Requests come in runs: after one the next is looked for this long before the thread sleeps, since waking it takes twice as
 /// long as most answers do. Other tasks get their turn meanwhile.
@@ -109,7 +121,7 @@ async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket) -> Result<()> {
         )
         .await;
     }
-    let session = match cache.sessions.open(peer, hello.job) {
+    let session = match cache.sessions.open(peer, cut(hello.job, JOB_BYTES_MAX)) {
         Ok(session) => session,
         Err(error) => return send(socket, failure(&error)).await,
     };
@@ -353,7 +365,22 @@ async fn send(socket: &UnixSeqpacket, say: Say) -> Result<()> {
     send_with(socket, say, &[]).await
 }
 
+/// Sends an answer within a time limit: who never reads is not waited for.
+///
+/// Invariant: of one connection at most one answer's descriptors are under way. The kernel counts those of all processes of
+/// a user together, up to his limit of open files: else two clients that never read would lock all others out.
 async fn send_with(socket: &UnixSeqpacket, say: Say, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    let sent = tokio::time::timeout(READ_TIMEOUT, async {
+        while !fds.is_empty() && unread(socket.as_fd())? > 0 {
+            tokio::time::sleep(READ_PAUSE).await;
+        }
+        send_now(socket, say, fds).await
+    });
+    let late = || Error::new(Kind::Invalid, "unread", "the client does not read its answers");
+    sent.await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn send_now(socket: &UnixSeqpacket, say: Say, fds: &[BorrowedFd<'_>]) -> Result<()> {
     let bytes = v1::DataResponse { kind: Some(say) }.encode_to_vec();
     let mut space = vec![0; 64 + 4 * fds.len()];
     let mut ancillary = AncillaryMessageWriter::new(&mut space);

@@ -139,7 +139,7 @@ fn respond<B>(cache: &Cache, request: &Request<B>, token: Option<&str>) -> Respo
 
 fn known_token(path: &Path, mut file: fs::File) -> Result<Arc<str>> {
     let failed = |e| Error::io("reading the metrics token", e);
-    folder::ours(path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
+    folder::our_file(path, &fstat(&file).map_err(|e| failed(e.into()))?)?;
     let mut token = String::new();
     io::Read::read_to_string(&mut file, &mut token).map_err(failed)?;
     Ok(token.trim().into())
@@ -150,7 +150,7 @@ fn token(config: &Config) -> Result<Arc<str>> {
     let path = config.dir.join("metrics.token");
     match fs::OpenOptions::new()
         .read(true)
-        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
         .open(&path)
     {
         Ok(file) => return known_token(&path, file),

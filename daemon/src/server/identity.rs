@@ -20,6 +20,22 @@ pub fn peer<T>(request: &Request<T>) -> Result<Peer> {
     .ok_or_else(|| Error::new(Kind::NotFound, "no-peer", "the kernel does not say who you are"))
 }
 
+/// Refuses what changes something for all users, unless this user or root asks for it.
+///
+/// # Errors
+/// `no-peer`, `not-allowed`.
+pub fn require_owner<T>(request: &Request<T>) -> Result<()> {
+    let me = rustix::process::geteuid().as_raw();
+    match peer(request)?.uid {
+        uid if uid == 0 || uid == me => Ok(()),
+        uid => Err(Error::new(
+            Kind::Invalid,
+            "not-allowed",
+            format!("the daemon is user {me}'s, and you are user {uid}: ask that user, or root"),
+        )),
+    }
+}
+
 /// Refuses requests whose sender is not known. Who may connect at all is the folder's permissions.
 pub fn require_peer(request: Request<()>) -> std::result::Result<Request<()>, Status> {
     peer(&request)?;

@@ -34,6 +34,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// HTTP/2 streams of one connection: a client has one request under way, a thread pool some.
 const STREAMS_MAX: u32 = 64;
 
+/// A call takes no longer than this, a table that is put on a busy machine included. What was sent of one that never comes
+/// to its end is forgotten then.
+const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// A started daemon.
 pub struct Server {
     cache: Arc<Cache>,
@@ -119,6 +123,7 @@ impl Server {
         });
         let served = tonic::transport::Server::builder()
             .max_concurrent_streams(STREAMS_MAX)
+            .timeout(CALL_TIMEOUT)
             .layer(tonic::service::InterceptorLayer::new(identity::require_peer))
             .add_service(CacheServer::new(cache_service::Service(Arc::clone(&cache))))
             .add_service(ControlServer::new(control_service::Service(Arc::clone(&cache))))

@@ -464,3 +464,47 @@ pub(crate) fn connect_as_stranger(socket: PathBuf) -> io::Result<UnixStream> {
     });
     thread.join().unwrap()
 }
+
+#[tokio::test]
+async fn of_who_reads_no_answers_one_is_under_way_and_the_session_ends() {
+    let daemon = Daemon::start();
+    let (deaf, other) = (daemon.job().await, daemon.job().await);
+    for _ in 0..100 {
+        // Each is answered with a descriptor.
+        let asked = tokio::time::timeout(
+            Duration::from_secs(1),
+            deaf.data.tell(Ask::Stage(Stage { bytes: 4096 })),
+        );
+        if asked.await.is_err() {
+            // What it asks is not read any more either.
+            break;
+        }
+    }
+    other.stage(4096).await;
+    let ended = async {
+        while daemon.cache.sessions.find(SessionId(deaf.session)).is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended)
+        .await
+        .expect("its session goes on");
+    let mut answers = 0;
+    for _ in 0..3 {
+        // That the connection was reset may be told first.
+        answers += usize::from(deaf.data.receive().await.is_some());
+    }
+    assert!(answers <= 1, "{answers}");
+    other.stage(4096).await;
+}
+
+#[tokio::test]
+async fn of_a_long_name_a_job_has_the_beginning() {
+    let daemon = Daemon::start();
+    let data = daemon.data().await;
+    let job = "ä".repeat(1000);
+    data.exchange(Ask::Hello(v1::Hello { version: 4, job }))
+        .await
+        .unwrap();
+    assert_eq!(daemon.cache.sessions.all()[0].job, "ä".repeat(128));
+}
