@@ -5,10 +5,14 @@
 #   make cases [PYTHON_CASES=file GRAPH_CASES=file]   when two computations are the same: the project's own cases, or others
 #   make fuzz [FIRST=0 SEEDS=30 PROGRAMS=300 OTHER_PYTHON=...]   random jobs and programs, edited, cached and not, compared
 #   make soak [SECONDS=60]             the daemon killed under its jobs, again and again: nothing wrong, nothing durable lost
+#   make crowd [SECONDS=600 CLIENTS=1000 WITHOUT='hoarder ...']   a crowd on one daemon, of which some do not behave: memory, descriptors, times
 #   make faults [SEQUENCES=10000 DAMAGES=100000]   every call on a disk fails once, and every bit is flipped: the same
 #   make fuzz-rust [SECONDS=60 TARGETS='graph segment ...']   what others can send, led by coverage; wants a nightly toolchain
+#   make fuzz-python [SECONDS=60]      the reader of stored values of the Python shim, led by coverage
 #   make os-faults                     the daemon's system calls fail, its disk is full or gone, its clock jumps: the same
 #   make damage [TRIALS=15]            the same damage done to other caches: a table
+#   make owners [OWNERS_ONLY=word]     another user's files, links and sockets in place of a user's; a table; needs root
+#   make defects [DEFECTS_ONLY='name ...']   defects put in by hand, one at a time: whether the tests catch each; a table; two hours
 #   make peers [PEERS_ONLY='joblib dask']   the tests of other caches and of what jobs are made of, with Prebake in their place; a table
 #   make unstable                      whether small programs that use popular packages have the same identity in two processes
 #   make test-frameworks               the shims against the real packages, each in an environment of its own
@@ -21,7 +25,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases fuzz fuzz-rust soak faults os-faults damage peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
+.PHONY: demo adoption bench cases fuzz fuzz-rust fuzz-python soak crowd faults os-faults damage owners defects peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -144,6 +148,14 @@ SOAK_SEED ?= 0
 soak: python
 	$(VENV)/bin/python ops/soak/soak.py --seconds $(SECONDS) --seed $(SOAK_SEED) --out target/soak.json
 
+# Times are judged here, and in no test. SECONDS is of the crowd alone.
+CLIENTS ?= 1000
+WITHOUT ?=
+RATIO_MAX ?= 2
+crowd: python
+	$(VENV)/bin/python ops/crowd/crowd.py --seconds $(SECONDS) --clients $(CLIENTS) --without $(WITHOUT) \
+	    --ratio-max $(RATIO_MAX) --out target/crowd.json
+
 SEQUENCES ?= 10000
 DAMAGES ?= 100000
 faults:
@@ -166,6 +178,25 @@ fuzz-rust:
 	    -max_total_time=$(SECONDS) -max_len=$(INPUT_BYTES_MAX) -timeout=$(INPUT_SECONDS_MAX) \
 	    -malloc_limit_mb=$(ALLOCATION_MIB_MAX) -print_final_stats=1; done
 
+FUZZ_PYTHON := fuzz/python
+FUZZ_PYTHON_VENV := $(TEST_CACHE)/fuzz-python-$(shell { cat $(FUZZ_PYTHON)/requirements.lock; $(PYTHON) -VV; } \
+    | sha256sum | cut -c1-16)
+RSS_MIB_MAX := 2048
+
+$(FUZZ_PYTHON_VENV)/.requirements:
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(FUZZ_PYTHON)/requirements.lock
+	touch $@
+
+# What is new is kept beside the seeds, in target: move there what reaches new code.
+fuzz-python: python $(FUZZ_PYTHON_VENV)/.requirements
+	$(FUZZ_PYTHON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    $(WHEELS)/*.whl
+	mkdir -p target/fuzz-python
+	$(FUZZ_PYTHON_VENV)/bin/python $(FUZZ_PYTHON)/target.py target/fuzz-python $(FUZZ_PYTHON)/corpus \
+	    -max_total_time=$(SECONDS) -max_len=$(INPUT_BYTES_MAX) -timeout=$(INPUT_SECONDS_MAX) \
+	    -rss_limit_mb=$(RSS_MIB_MAX) -artifact_prefix=target/ -print_final_stats=1
+
 # Those that are compared with have environments of their own; torch's gigabytes are there already.
 DAMAGE := ops/damage
 damage-venv = $(TEST_CACHE)/damage-$1-$(shell { cat $(DAMAGE)/environments/$1.lock $(REQUIREMENTS)/torch.lock; \
@@ -184,6 +215,17 @@ $(DAMAGE_VENVS:%=%/.requirements): $(TEST_CACHE)/damage-%/.requirements: $(TORCH
 damage: python $(DAMAGE_VENVS:%=%/.requirements)
 	$(BOUNDED) $(VENV)/bin/python $(DAMAGE)/damage.py --trials $(TRIALS) \
 	    $(foreach each,caches tf,--python $(each)=$(call damage-venv,$(each))/bin/python) --out target/damage.json
+
+OWNERS_SECONDS_MAX := 3600
+owners: python
+	timeout --foreground --kill-after=10 $(OWNERS_SECONDS_MAX) $(VENV)/bin/python ops/owners/owners.py \
+	    $(if $(OWNERS_ONLY),--only '$(OWNERS_ONLY)') --out target/owners.json
+
+# Each is built and taken out again, in a work tree of the last commit.
+DEFECTS_SECONDS_MAX := 14400
+defects: python
+	timeout --foreground --kill-after=60 $(DEFECTS_SECONDS_MAX) $(VENV)/bin/python ops/defects/defects.py \
+	    $(if $(DEFECTS_ONLY),--only $(DEFECTS_ONLY)) --venv $(VENV) --out target/defects.json
 
 test: test-rust test-python cases test-torch unstable test-ops
 

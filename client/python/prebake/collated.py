@@ -136,8 +136,9 @@ def _received(made_by: tuple[str, str], places: list[int], boot_id: int, spans: 
         except _job.native().Error as error:
             _job.failed(error)
         else:
-            if view is not None:
-                return values.decode_tensors(view, layout, len(places))
+            found = None if view is None else values.decode_tensors(view, layout, len(places))
+            if found is not None:
+                return found
     # Evicted since, or its daemon is gone. Copies of the data set may have been changed since they were made.
     token, identity = made_by
     maker = next((each for each in _makers.get(token, ()) if each.identity() == identity), None)

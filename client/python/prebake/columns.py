@@ -60,8 +60,11 @@ def packed(array: Any) -> tuple[Any, ...]:
 def unpacked(
     memory: Any, dtype: Any, shape: tuple[int, ...], at: int, strides: tuple[int, ...], writeable: bool
 ) -> Any:
-    """The array over its memory."""
+    """The array over its memory. Raises `Refused` if its bytes would be taken for addresses of objects."""
     import numpy
+
+    if dtype.hasobject:
+        raise Refused(Code.VALUE, f"an array of type {dtype} is not its bytes")
 
     array = numpy.ndarray(shape, dtype, memory, at, strides)
     array.flags.writeable = writeable

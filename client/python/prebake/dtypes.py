@@ -31,8 +31,13 @@ def dtype_of(descr: Any) -> Any:
     import numpy
 
     if isinstance(descr, str):
-        return numpy.dtype(descr)
-    return numpy.dtype([(name, form, *(tuple(shape) for shape in rest)) for name, form, *rest in descr])
+        dtype = numpy.dtype(descr)
+    else:
+        dtype = numpy.dtype([(name, form, *(tuple(shape) for shape in rest)) for name, form, *rest in descr])
+    if dtype.kind not in _DTYPE_KINDS or dtype.hasobject:
+        # Bytes that are read would be taken for addresses of objects.
+        raise Refused(Code.VALUE, f"an array of type {dtype} is not its bytes")
+    return dtype
 
 
 def bytes_of(array: Any) -> Any:

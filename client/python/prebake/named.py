@@ -55,7 +55,9 @@ def member(where: Reference, name: str) -> Any:
 
 
 def members(cls: type) -> dict[str, Any]:
-    """The members of an enumeration by name, other names of theirs included."""
+    """The members of an enumeration by name, other names of theirs included. Raises `Refused` for others."""
+    if not issubclass(cls, enum.Enum):
+        raise Refused(Code.VALUE, f"{cls.__qualname__} is no enumeration")
     found: dict[str, Any] = vars(cls)["_member_map_"]
     return found
 

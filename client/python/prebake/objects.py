@@ -34,6 +34,13 @@ def is_named_tuple(value: Any) -> bool:
     )
 
 
+def named_tuple(cls: type, members: Sequence[Any]) -> Any:
+    """The named tuple. Its class may do things when one is made: it was made already. Raises `Refused`."""
+    if not (issubclass(cls, tuple) and hasattr(cls, "_fields")):
+        raise _refused(cls, "it is no named tuple")
+    return tuple.__new__(cls, members)
+
+
 def fields(value: Any) -> Fields:
     """What a dataclass's instance holds. Raises `Refused` if that is not all of it."""
     cls = type(value)
@@ -57,12 +64,18 @@ def fields(value: Any) -> Fields:
 
 
 def made(cls: type, names: Sequence[str], slots: Sequence[Slot], parts: Sequence[Any]) -> Any:
-    """The instance. Its class may forbid assignments, and do things when one is made: it was made already."""
+    """The instance. Its class may forbid assignments, and do things when one is made: it was made already.
+    Raises `Refused` if none was ever stored of it: one that was never made may do anything when it ends."""
+    if not dataclasses.is_dataclass(cls):
+        raise _refused(cls, "it is no dataclass")
     value = object.__new__(cls)
     if names:
         _dictionary(value).update(zip(names, parts, strict=False))
     for (at, name), part in zip(slots, parts[len(names) :], strict=True):
-        vars(cls.__mro__[at])[name].__set__(value, part)
+        slot = vars(cls.__mro__[at])[name]
+        if not isinstance(slot, types.MemberDescriptorType):
+            raise _refused(cls, f"{name} is no slot of it")
+        slot.__set__(value, part)
     return value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import importlib
 import itertools
 import math
 import struct
@@ -12,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import dtypes, lazy_image, meta_tensor, named, objects, tables, tv_tensors
-from prebake.writer import ALIGNMENT, IMAGE_BYTES, LENGTHS, TEXTS, Node
+from prebake.errors import Code, Refused
+from prebake.writer import ALIGNMENT, IMAGE_BYTES, LENGTHS, TENSOR_DTYPES, TEXTS, Node
 
 Reader = Callable[[Any], Any]
 
@@ -25,7 +25,14 @@ class Reading:
         #: The tables of the value that this thread is reading.
         self._now = threading.local()
 
+    @property
+    def length(self) -> int:
+        """Bytes of the whole element, once its reader is made."""
+        return self._at
+
     def _leaf(self, length: int) -> int:
+        if length < 0:
+            raise Refused(Code.VALUE, f"a leaf of {length} bytes cannot be read")
         start = self._at + -self._at % ALIGNMENT
         self._at = start + length
         return start
@@ -47,7 +54,8 @@ class Reading:
             return lambda view: named.member(node["class"], node["name"])
         if kind == "named tuple":
             parts = self._members(node)
-            return lambda view: tuple.__new__(named.found(node["class"]), [read(view) for read in parts])
+            find, make = named.found, objects.named_tuple
+            return lambda view: make(find(node["class"]), [read(view) for read in parts])
         if kind == "object":
             return self._object(node)
         if kind == "table":
@@ -67,7 +75,7 @@ class Reading:
             pairs = [(key, self.reader(member)) for key, member in node["of"]]
             return lambda view: {_read_key(key): read(view) for key, read in pairs}
         if kind == "nan":
-            return lambda view: importlib.import_module(node["of"]).nan
+            return lambda view: tables.nan_of(node["of"])
         if kind == "none":
             return lambda view: None
         return self._scalar(node)
@@ -84,7 +92,9 @@ class Reading:
             numbers = array.array(form, bytes(memoryview(view)[start:end]))
             if not texts:
                 return make(numbers)
-            joined, ends = bytes(memoryview(view)[at : at + node["bytes"]]), itertools.accumulate(numbers)
+            joined, ends = bytes(memoryview(view)[at : at + node["bytes"]]), [*itertools.accumulate(numbers)]
+            if min(numbers, default=0) < 0 or ends[-1:] != [len(joined)]:
+                raise Refused(Code.VALUE, "the lengths of texts are not theirs")
             pairs = itertools.pairwise(itertools.chain((0,), ends))
             return make([str(joined[a:b], "utf-8", "surrogatepass") for a, b in pairs])
 
@@ -119,6 +129,8 @@ class Reading:
 
     def _scalar(self, node: Node) -> Reader:
         kind = node["kind"]
+        if kind not in ("bool", "float", "int", "str", "bytes"):
+            raise Refused(Code.VALUE, f"a value of the kind {kind} cannot be read by this version")
         length = node.get("len", {"bool": 1}.get(kind, 8))
         start = self._leaf(length)
         end = start + length
@@ -159,6 +171,8 @@ class Reading:
     def _tensor(self, node: Node) -> Reader:
         import torch
 
+        if node["dtype"] not in TENSOR_DTYPES:
+            raise Refused(Code.VALUE, f"a tensor of the type {node['dtype']} is never stored")
         dtype, shape = getattr(torch, node["dtype"]), tuple(node["shape"])
         count = math.prod(shape)
         start = self._leaf(dtype.itemsize * count)

@@ -46,6 +46,8 @@ def reader(node: dict[str, Any]) -> Callable[[Any], Any]:
         return lambda tensor: tensor
     from torchvision import tv_tensors
 
+    if node["class"] not in _FIELDS:
+        raise Refused(Code.VALUE, f"a tensor of the class {node['class']} is never stored")
     kind, fields = getattr(tv_tensors, node["class"]), dict(node["fields"])
     if "format" in fields:
         fields["format"] = tv_tensors.BoundingBoxFormat[fields["format"]]

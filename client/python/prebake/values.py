@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prebake import dtypes
+from prebake.errors import Code, Refused
 from prebake.reader import Reading
-from prebake.writer import Node, Writer
+from prebake.writer import TENSOR_DTYPES, Node, Writer
 
 #: Decoders kept, by layout. A pipeline has few layouts unless its shapes vary.
 DECODERS_MAX = 4096
+
+#: What the layout of a lone array or tensor says.
+_PLAIN = {"kind", "dtype", "shape"}
+#: Type and shape.
+Form = tuple[Any, tuple[int, ...]]
 
 
 class Encoded(NamedTuple):
@@ -38,8 +45,19 @@ def encode(value: Any) -> Encoded:
 
 
 def decode(layout: str, view: Any) -> Any:
-    """The value of an element. Arrays and tensors lie in the view's memory; all else is copied."""
-    return _decoder(layout)(view)
+    """The value of an element. Arrays and tensors lie in the view's memory; all else is copied. Raises
+    `Refused`, and nothing else, if it cannot be read here."""
+    try:
+        read, length = _decoder(layout)
+        if len(view) != length:
+            raise Refused(Code.VALUE, f"an element of {len(view)} bytes is not one of {length}")
+        return read(view)
+    except Refused:
+        raise
+    except Exception as error:
+        # Its class may not be there, a package may be another one, or it is nothing that was ever written.
+        why = f"{type(error).__name__}: {error}"
+        raise Refused(Code.VALUE, f"a stored value cannot be read: {why}") from error
 
 
 def copied(value: Any) -> Any:
@@ -52,18 +70,36 @@ def decode_batch(view: Any, layout: str, count: int) -> Any:
     """Elements side by side as one array; None if they are not lone C-ordered arrays, or if stacking them
     would change their type (NumPy makes byte orders native, for one)."""
     form = stacked_form(layout)
-    if form is None:
+    if form is None or not _fill(view, form, count):
         return None
     dtype, shape = form
     return sys.modules["numpy"].ndarray((count, *shape), dtype, view)
 
 
-def array_form(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+def _fill(view: Any, form: Form, count: int) -> bool:
+    """Whether so many elements are as much as there is."""
+    dtype, shape = form
+    return len(view) == count * dtype.itemsize * math.prod(shape)
+
+
+def array_form(layout: str) -> Form | None:
     """Type and shape of elements of this layout, if they are lone C-ordered arrays."""
-    node = json.loads(layout)
-    if node.keys() != {"kind", "dtype", "shape"} or node["kind"] != "ndarray":
+    node = _described(layout)
+    return _form(node) if node.keys() == _PLAIN and node["kind"] == "ndarray" else None
+
+
+def _form(node: dict[str, Any]) -> Form | None:
+    """Type and shape of an array; None if they are none that was ever written."""
+    try:
+        dtype = dtypes.dtype_of(node["dtype"])
+    except Exception:
+        # NumPy raises errors of many types.
         return None
-    return dtypes.dtype_of(node["dtype"]), tuple(node["shape"])
+    return (dtype, tuple(node["shape"])) if _is_shape(node["shape"]) else None
+
+
+def _is_shape(shape: Any) -> bool:
+    return type(shape) is list and all(type(each) is int and each >= 0 for each in shape)
 
 
 def decode_tensors(view: Any, layout: str, count: int) -> Any:
@@ -76,7 +112,10 @@ def decode_tensors(view: Any, layout: str, count: int) -> Any:
     # Not by functions that put it on another device by default: what came from a worker is on the CPU.
     plain = _plain_tensor(layout)
     if plain is None:
-        return torch.from_numpy(decode_batch(view, layout, count))
+        array = decode_batch(view, layout, count)
+        return None if array is None else torch.from_numpy(array)
+    if not _fill(view, plain, count):
+        return None
     dtype, shape = plain
     memory = sys.modules["numpy"].ndarray(len(view), "u1", view)
     return torch.from_numpy(memory).view(dtype).reshape(count, *shape)
@@ -98,29 +137,43 @@ def has_tensors(layout: str) -> bool:
 
 
 @functools.lru_cache(maxsize=DECODERS_MAX)
-def stacked_form(layout: str) -> tuple[Any, tuple[int, ...]] | None:
+def stacked_form(layout: str) -> Form | None:
     """Type and shape of each element, if those of this layout make one array as they lie side by side."""
-    node = json.loads(layout)
-    if node["kind"] != "ndarray" or "axes" in node:
+    node = _described(layout)
+    form = _form(node) if node.get("kind") == "ndarray" and node.keys() - {"fixed"} == _PLAIN else None
+    if form is None:
         return None
-    dtype = dtypes.dtype_of(node["dtype"])
+    dtype = form[0]
     stacked = sys.modules["numpy"].promote_types(dtype, dtype)
     if stacked != dtype or stacked.isalignedstruct != dtype.isalignedstruct:
         return None
-    return dtype, tuple(node["shape"])
+    return form
 
 
 @functools.lru_cache(maxsize=DECODERS_MAX)
-def _plain_tensor(layout: str) -> tuple[Any, tuple[int, ...]] | None:
-    node = json.loads(layout)
-    if node.keys() != {"kind", "dtype", "shape"} or node["kind"] != "tensor" or 0 in node["shape"]:
+def _plain_tensor(layout: str) -> Form | None:
+    node = _described(layout)
+    if node.keys() != _PLAIN or node["kind"] != "tensor" or not _is_shape(node["shape"]):
+        return None
+    if node["dtype"] not in [*TENSOR_DTYPES] or 0 in node["shape"]:
         return None
     return getattr(sys.modules["torch"], node["dtype"]), tuple(node["shape"])
 
 
 @functools.lru_cache(maxsize=DECODERS_MAX)
-def _decoder(layout: str) -> Callable[[Any], Any]:
-    return Reading().reader(json.loads(layout))
+def _decoder(layout: str) -> tuple[Callable[[Any], Any], int]:
+    """A function from an element's memory to its value, and how many bytes that memory has."""
+    reading = Reading()
+    return reading.reader(json.loads(layout)), reading.length
+
+
+def _described(layout: str) -> dict[str, Any]:
+    """What a layout says; nothing if it is none."""
+    try:
+        node = json.loads(layout)
+    except (ValueError, RecursionError):
+        return {}
+    return node if type(node) is dict else {}
 
 
 def _text(node: Node) -> str:

@@ -320,7 +320,11 @@ class Watched:
 
 def _is_value(stored: Any, layout: str) -> bool:
     """Whether an entry holds a value, and no list of names that leads to one."""
-    held: Held = values.decode(layout, stored)
+    try:
+        held: Held = values.decode(layout, stored)
+    except Refused:
+        # A list of names can be read anywhere. A value may be of a package of another version.
+        return True
     return held[0] is None
 
 

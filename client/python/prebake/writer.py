@@ -25,7 +25,7 @@ PACKED_MIN = 4
 #: Of `array`, and one for texts: their lengths, and all of them joined.
 LENGTHS, TEXTS = "q", "texts"
 _FORMS = {int: "q", float: "d", str: TEXTS}
-_TENSOR_DTYPES = frozenset(
+TENSOR_DTYPES = frozenset(
     {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"}
 )
 #: Pillow modes without a palette, and their bytes per pixel (mode 1 packs eight pixels in a byte).
@@ -185,7 +185,7 @@ class Writer:
             tensor.layout is not torch.strided
             or tensor.device.type != "cpu"
             or tensor.requires_grad
-            or dtype not in _TENSOR_DTYPES
+            or dtype not in TENSOR_DTYPES
             or tensor.is_neg()
             or vars(value).keys() != said.get("fields", {}).keys()
         ):

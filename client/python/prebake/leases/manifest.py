@@ -16,6 +16,7 @@ from typing import Any
 from prebake import graph, values
 from prebake.code import Identity
 from prebake.encoder import digest
+from prebake.errors import Refused, not_cached
 from prebake.fill import Fill, nobody, nothing_ahead
 from prebake.identity.executed import CODE, VARIABLE, Reached, Scope, shown
 
@@ -55,7 +56,11 @@ class Manifest:
             if found is None:
                 return
             stored, layout = found
-            names = [_named(name) for name in values.decode(layout, stored)]
+            try:
+                names = [_named(name) for name in values.decode(layout, stored)]
+            except Refused as error:
+                not_cached(error)
+                return
             if set(names) <= set(self.names):
                 return
             self.names = sorted({*self.names, *names})

@@ -276,7 +276,10 @@ class Proof:
                 self._equal(i, given[0])
                 if count == 1 and not self._is_tried:
                     self._check(begun)
-                    self._tell_kind(self._of_kind(items.stored(i)[1]))
+                    stored = items.stored(i)
+                    # It may be evicted by now, or be looked for anew.
+                    if stored is not None:
+                        self._tell_kind(self._of_kind(stored[1]))
             elif isinstance(found, Other):
                 if self._is_tried or not is_steady(verifier, i, found):
                     return Unsteady(i, found)

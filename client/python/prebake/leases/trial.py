@@ -236,7 +236,11 @@ def read(items: Any) -> Refused | str | None:
     if found is None:
         return None
     stored, layout = found
-    code, reason = values.decode(layout, stored)
+    try:
+        code, reason = values.decode(layout, stored)
+    except Refused:
+        # It is tried again.
+        return None
     return PROVEN if not code else Refused(Code(code), reason)
 
 

@@ -1,0 +1,48 @@
+"""A job that comes while the crowd is there: `python visitor_job.py CACHE INPUTS`, its round on its input.
+
+It reads the wrapped data set, which is there, and a pipeline of its own of which others hold leases. It
+proves every value, and the last line of its output tells how many it computed, JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import steps
+
+import prebake
+from prebake import _native
+
+
+def main() -> None:
+    """The command line."""
+    cache, inputs = map(Path, sys.argv[1:])
+    round_ = int(sys.stdin.readline())
+    paths = steps.inputs(inputs)
+    wrapped = prebake.wrap(paths, [steps.make])
+    wrong = sum(not np.array_equal(wrapped[i], steps.value(i)) for i in range(len(paths)))
+
+    graph, pipeline = steps.held(round_)
+    items = _native.connect(str(cache), "visitor", False).plan(graph).files(str(inputs), paths)
+    everything, computed = list(range(len(paths))), 0
+    while True:
+        # Waits where all that is left is held by others.
+        leased, bypassed = items.acquire(everything, [])
+        steps.put(items, leased, pipeline)
+        computed += len(leased)
+        if not leased:
+            break
+    for i in everything:
+        found = items.get(i)
+        if i in bypassed:
+            continue
+        wrong += found is None or not steps.is_right(found[0], i, pipeline)
+    stats = wrapped.stats()
+    print(json.dumps({"wrong": wrong, "computed": computed, "bypassed": len(bypassed), "wrapped": stats}))
+
+
+if __name__ == "__main__":
+    main()
