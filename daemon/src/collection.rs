@@ -311,7 +311,7 @@ struct Grants {
 
 impl State {
     /// Leases that a job may take at once if it is to be done when the others are: half of its part of what is left (guided
-    /// self-scheduling, Polychronopoulos and Kuck, 1987). At least one.
+    /// self-scheduling, Polychronopoulos and Kuck, 1987). At least one, as long as it has fewer than it may.
     fn fair_share<'a>(
         &self,
         request: &Request<'_>,

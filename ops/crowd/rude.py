@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ ANSWER_BYTES = 64 << 10
 AGAIN_SECONDS = 1.0
 
 
-class Rude:
+class Rude(ABC):
     """A client with up to one connection to each socket."""
 
     def __init__(self, cache: Path, number: int) -> None:
@@ -26,9 +27,9 @@ class Rude:
         self.data: socket.socket | None = None
         self.control: socket.socket | None = None
 
+    @abstractmethod
     def act(self) -> float:
         """What its kind does, and in how many seconds again."""
-        raise NotImplementedError
 
     def opened(self, which: str) -> socket.socket | None:
         """Its connection to `data` or `control`, made if need be; None if it was not let in."""

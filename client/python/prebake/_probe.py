@@ -154,9 +154,8 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     look()
     # No item after the same item as before.
     second = {str(i): _ran(sources[i], steps, scopes) for i in items[1::2] + items[::2]}
-    is_cheap = sum(seen["cpu_seconds"] for ran in second.values() for seen in ran) <= _CHEAP_SECONDS * len(
-        items
-    )
+    took = sum(seen["cpu_seconds"] for ran in second.values() for seen in ran)
+    is_cheap = took <= _CHEAP_SECONDS * len(items)
     look()
     for at, step in enumerate(steps):
         together = getattr(step, "together", None)

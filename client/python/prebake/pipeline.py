@@ -308,8 +308,10 @@ class Pipeline:
         begins = self._epoch.begins(indices, self._subgraph.look_is_due)
         if begins:
             self._inputs.look_at_facts()
+        # That the cut moves, or that more code ran, is no change of what it is.
+        due = self._due
         renewed = self.renew(begins)
-        if self._changed < CHANGED_MAX:
+        if not due and self._changed < CHANGED_MAX:
             self._changed = self._changed + 1 if renewed else 0
             if self._changed == CHANGED_MAX:
                 why = "the steps, or files that they name, change between requests: each would be alone"

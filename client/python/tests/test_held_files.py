@@ -55,6 +55,33 @@ def test_an_edit_between_two_requests_is_seen(script: Run, daemon: PrivateDaemon
     assert int(shared) > 0
 
 
+PARTS = """
+import os, pathlib, pickle
+import prebake
+
+def step(path):
+    with open(path, "rb") as file:
+        return pickle.load(file).value()
+
+files = [f"{i}.pickle" for i in range(8)]
+for i, file in enumerate(files):
+    # Each is of a class in a module of its own, which nothing but the data names.
+    pathlib.Path(f"part{i}.py").write_text(f"class Part:\\n    def value(self):\\n        return {i}\\n")
+    pathlib.Path(file).write_bytes(f"cpart{i}\\nPart\\n(tR.".encode())
+    for path in (f"part{i}.py", file):
+        os.utime(path, ns=(1, 1))
+seen = prebake.wrap(files, [step])
+for i in range(8):
+    assert seen[i] == i
+    print(seen._pipeline._changed)
+"""
+
+
+def test_code_that_each_request_finds_more_of_is_no_change(script: Run, daemon: PrivateDaemon) -> None:
+    environment = {"PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache"), "PREBAKE_AUTOSTART": "0"}
+    assert set(script(PARTS, environment=environment).split()) == {"0"}
+
+
 def test_a_file_tells_once_it_is_settled(tmp_path: Path) -> None:
     file = tmp_path / "table.txt"
     file.write_text("1")
