@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import Run
+
+from prebake._demo_daemon import PrivateDaemon
+from prebake.purity import sources
 
 USES = """
 import io, prebake, sys
@@ -185,3 +189,39 @@ def test_a_setting_that_draws_is_another_than_one_that_does_not(tmp_path: Path) 
         return fingerprints(tmp_path, before, text=PRINTS)[0]
 
     assert found("uuid.uuid4()") == found("uuid.uuid4()") != found("v")
+
+
+KEEPS = """
+import sys
+parsed = []
+sys.addaudithook(lambda event, args: event == "compile" and args[1] == "<unknown>" and parsed.append(args))
+
+import pathlib, prebake
+from PIL import GifImagePlugin, Image
+GifImagePlugin.LOADING_STRATEGY = {value}
+
+def size(path):
+    return Image.open(path).size
+
+shared = prebake.wrap(sorted(map(str, pathlib.Path("../images").glob("*"))), [size])
+shared[0]
+print(len(parsed), prebake.fingerprint(size), shared.stats()["computed"])
+"""
+
+
+def test_sources_are_parsed_once_for_all_processes(
+    script: Run, daemon: PrivateDaemon, images: list[str]
+) -> None:
+    environment = {"PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache"), "PREBAKE_AUTOSTART": "0"}
+
+    def run(value: int) -> tuple[bool, str]:
+        text = KEEPS.format(value=value).ljust(sources.ASKED_FROM, "#")
+        parsed, identity, _ = script(text, environment=environment).split()
+        return parsed != "0", identity
+
+    assert images
+    before, first = run(1)
+    assert before and run(1) == (False, first)
+    edited, other = run(2)
+    assert edited and other != first and run(2) == (False, other)
+    assert run(1) == (False, first)

@@ -22,8 +22,10 @@ def stored(jobs: Jobs) -> Path:
     """The segment file of what the whole pipeline made."""
     jobs.daemon.stop()
     files = (jobs.daemon.folder / "cache" / "segments").glob("*.arrow")
-    # Where decoding takes most of the time, what it made lies in a file of its own.
-    return max(files, key=lambda file: len(pa.ipc.open_file(file).metadata[b"prebake.pipeline"]))
+    said = {file: pa.ipc.open_file(file).metadata[b"prebake.pipeline"] for file in files}
+    # Where decoding takes most of the time, what it made lies in a file of its own; so does what is kept of
+    # sources.
+    return max((file for file in said if b"sources" not in said[file]), key=lambda file: len(said[file]))
 
 
 def made(path: str, size: int) -> Any:

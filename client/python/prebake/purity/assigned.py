@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import itertools
 import re
 import sys
 import threading
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prebake import marks, packages
 from prebake.errors import Refused
 from prebake.identity import world
-from prebake.purity import kept
+from prebake.purity import kept, sources
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
@@ -121,9 +122,12 @@ _COMPARED = (type(None), bool, int, float, str, bytes)
 def _assigned(_: int) -> tuple[Assigned, ...]:
     """All of them; looked for again once another module is imported."""
     found: dict[tuple[int, str], Assigned] = {}
-    for name, file in world.own_files():
-        space = vars(sys.modules.get(name, types))
+    own = world.own_files()
+    for _, file in own:
         world.source(file)
+    _learn([file for _, file in own if file not in _sources])
+    for name, file in own:
+        space = vars(sys.modules.get(name, types))
         said = _said(file)
         for *path, last in said.targets:
             for owner in _resolved(path, space, said.imported):
@@ -180,11 +184,31 @@ _SETS = re.compile(
 
 def _said(file: str) -> _Source:
     known = _sources.get(file)
-    if known is None:
-        known = _parsed(file)
-        if len(_sources) < FILES_MAX:
-            _sources[file] = known
-    return known
+    return _parsed(file) if known is None else known
+
+
+def _learn(files: list[str]) -> None:
+    """Has it known what sources say, by what another process found in the same texts where that is stored."""
+    files = files[: FILES_MAX - len(_sources)]
+    texts = list(map(world.text, files))
+    found = sources.known(texts)
+    if found is not None:
+        _sources.update(zip(files, itertools.starmap(_read, found), strict=True))
+        return
+    parsed = list(map(_parsed, files))
+    _sources.update(zip(files, parsed, strict=True))
+    sources.store(texts, list(map(_written, parsed)))
+
+
+def _written(said: _Source) -> tuple[Any, ...]:
+    """As JSON can tell it: the same each time."""
+    imported = {name: sorted(each) for name, each in sorted(said.imported.items())}
+    return said.targets, said.called, imported
+
+
+def _read(targets: Any, called: Any, imported: Any) -> _Source:
+    named = {name: {(module, attribute) for module, attribute in each} for name, each in imported.items()}
+    return _Source(tuple(map(tuple, targets)), tuple(map(tuple, called)), named)
 
 
 def _parsed(file: str) -> _Source:

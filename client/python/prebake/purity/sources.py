@@ -1,0 +1,66 @@
+"""What sources of the user's say, as an earlier process found it: an entry of the daemon, by their content.
+
+To parse them takes a millisecond for some fifty lines in a process that has parsed nothing yet, for which a
+job's first batch would wait. To ask takes half of one, however many there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from prebake import _job
+from prebake.encoder import digest
+from prebake.identity import opened
+
+#: What is found in a source in another way is another version.
+CONTEXT = "prebake 2026 sources v1"
+#: Bytes of sources that are parsed as soon as the daemon would answer.
+ASKED_FROM = 1000
+
+
+def known(texts: Sequence[bytes]) -> Any:
+    """What was stored of these sources; None if nothing was, or they are so short that none is asked."""
+    connection = _job.current()
+    if connection is None or connection.pid != os.getpid() or sum(map(len, texts)) < ASKED_FROM:
+        return None
+    from prebake import values
+
+    try:
+        items = _entry(connection.plan_once, texts)
+        found = items.stored(0) if items is not None and items.locate([0]) else None
+        return None if found is None else json.loads(values.decode(found[1], found[0]))
+    except _job.native().Error as error:
+        _job.failed(error)
+    except Exception:
+        # They are parsed, as if nothing was there.
+        return None
+    return None
+
+
+def store(texts: Sequence[bytes], found: Any) -> None:
+    """Has it known to all jobs from now on what these sources say: anything that JSON can tell."""
+    # To store anything ends what counts as setting the process up.
+    if _job.current() is None or opened.is_listening() or sum(map(len, texts)) < ASKED_FROM:
+        return
+    # Descriptions are made of what this is a part of.
+    from prebake.fill import Fill, nobody, nothing_ahead
+
+    said = json.dumps(found).encode()
+    fill = Fill(lambda job: _entry(job.plan, texts), lambda _: said, 1, culprit=nobody)
+    fill.many([0], nothing_ahead)
+
+
+def _entry(plan: Any, texts: Sequence[bytes]) -> Any:
+    from prebake import graph
+
+    collection = plan(graph.chain([graph.arguments(), graph.named_step("prebake.sources")]))
+    if collection.bypass:
+        return None
+    # The interpreter's, since each has a grammar of its own.
+    parts = [sys.version.encode(), *texts]
+    lengths = ",".join(str(len(part)) for part in parts).encode()
+    return collection.call("sources", digest(CONTEXT, b"\0".join([lengths, *parts])), [])
