@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -508,3 +509,15 @@ def test_a_world_is_what_surrounds_a_process(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.chdir(tmp_path)
     assert "working folder" in world.differences(world.current() or before, before.described())
     assert "not known" in world.differences(before, b"")
+
+
+def test_a_module_in_the_place_of_another_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        module = types.ModuleType("placed")
+        module.__file__ = str(tmp_path / f"{name}.py")
+        monkeypatch.setattr(world, "_temporary", lambda: ("/absent/",))
+        monkeypatch.setitem(sys.modules, "placed", module)
+        for _ in range(2):
+            assert ("placed", module.__file__) in world.own_files()
+    world.leave_out(str(tmp_path / "two.py"))
+    assert "placed" not in dict(world.own_files())

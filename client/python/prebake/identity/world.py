@@ -16,6 +16,7 @@ import hashlib
 import json
 import locale
 import marshal
+import operator
 import os
 import sys
 import threading
@@ -206,8 +207,27 @@ def text(file: str) -> bytes:
     return _texts.get(file, b"")
 
 
-def _own() -> Iterator[tuple[str, str]]:
-    """The user's own modules that are imported, and their files."""
+def _own() -> list[tuple[str, str]]:
+    """The user's own modules that are imported, and their files: looked for again once another module is, or
+    it is another place to look from. A first batch asks twice."""
+    global _owned
+    held = [*sys.modules, *sys.modules.values()]
+    seen = tuple(sys.path), _folder(), _temporary(), len(_inner)
+    last = _owned
+    if (
+        last is None
+        or last[1] != seen
+        or len(last[0]) != len(held)
+        or not all(map(operator.is_, last[0], held))
+    ):
+        _owned = last = held, seen, list(_looked_for())
+    return last[2]
+
+
+_owned: tuple[list[Any], Any, list[tuple[str, str]]] | None = None
+
+
+def _looked_for() -> Iterator[tuple[str, str]]:
     modules = [(name, module) for name, module in list(sys.modules.items()) if module is not None]
     installed = _roots(tuple(sys.path))
     own = {name for name, module in modules if "." not in name and _is_own(name, module, installed)}
