@@ -521,3 +521,20 @@ def test_a_module_in_the_place_of_another_is_seen(monkeypatch: pytest.MonkeyPatc
             assert ("placed", module.__file__) in world.own_files()
     world.leave_out(str(tmp_path / "two.py"))
     assert "placed" not in dict(world.own_files())
+
+
+def test_a_large_folder_is_known_by_its_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(world, "LISTED_MAX", 2)
+
+    def listed(*names: str) -> str:
+        for file in tmp_path.iterdir():
+            file.unlink()
+        for name in names:
+            (tmp_path / name).write_text("")
+        os.utime(tmp_path, ns=(next(times), next(times)))
+        return world._listed(str(tmp_path))
+
+    times = itertools.count(10**9)
+    assert listed("a", "b") == listed("b", "a") != listed("a", "c")
+    assert listed("a", "b", "c") != listed("a", "b", "c")
+    assert world._listed(str(tmp_path)) == world._listed(str(tmp_path))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import locale
 import marshal
@@ -40,6 +41,8 @@ SOURCE_BYTES_MAX = 4 << 20
 
 #: A file that is opened while a process is set up; a larger one is known by its size and time.
 CONTENT_BYTES_MAX = 1 << 16
+#: Names in a folder that is listed while a process is set up; a larger one is known by its size and time.
+LISTED_MAX = 1024
 
 #: Variables of the terminal, the login and whoever started the process, as `prebake run` has them: they
 #: differ between runs of one program, and code that prepares data does not ask for them. `*` stands for any
@@ -261,9 +264,17 @@ def _shown(file: str, kind: str) -> str:
         return _content(file)
     with contextlib.suppress(OSError):
         if kind == opened.LISTED:
-            return _text(sorted(os.listdir(file)))
+            return _listed(file)
         return "folder" if os.path.isdir(file) else str(os.stat(file).st_size)
     return ""
+
+
+def _listed(folder: str) -> str:
+    """A folder by the names in it; a large one by its size and time, which each name that comes or goes
+    changes: to list a million files takes a second, for which a first batch would wait."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in itertools.islice(entries, LISTED_MAX + 1))
+    return _text(names) if len(names) <= LISTED_MAX else _stat(folder)
 
 
 def _content(file: str) -> str:
