@@ -1,7 +1,11 @@
 //! `prebaked`: arguments, configuration, runtime, signals.
 
 use clap::Parser;
-use prebake_daemon::{Config, Error, Result, memory::heap, server::Server};
+use prebake_daemon::{
+    Config, Error, Result,
+    memory::{close_inherited, heap},
+    server::Server,
+};
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,6 +52,7 @@ impl Args {
 const LOGGED: &str = "info,sled=off";
 
 fn main() -> ExitCode {
+    close_inherited();
     heap::begin();
     tracing_subscriber::fmt()
         .with_env_filter(

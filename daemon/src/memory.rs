@@ -277,6 +277,29 @@ pub fn unread(socket: BorrowedFd<'_>) -> Result<u32> {
     }
 }
 
+/// Closes what whoever started this process left open: a job's pipes would never end, and its locks be held, for as long as
+/// the daemon lives. To be called before anything is opened. Here because it is a use of `unsafe`.
+pub fn close_inherited() {
+    let first = libc::c_uint::try_from(libc::STDERR_FILENO + 1).unwrap_or_default();
+    // SAFETY: nothing of this process owns a descriptor yet, so that none is closed under its owner.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+    if closed == 0 {
+        return;
+    }
+    // A kernel before 5.9.
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<libc::c_int> = open
+        .flatten()
+        .filter_map(|each| each.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open.into_iter().filter(|fd| *fd > libc::STDERR_FILENO) {
+        // SAFETY: as above; closing one that is closed already is an error and nothing else.
+        unsafe { libc::close(fd) };
+    }
+}
+
 /// Watches an owned descriptor for readiness (a pidfd: the end of its process). Here because it
 /// is the crate's other use of `unsafe`.
 ///

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prebake import _native, bytecode, encoder, packages, snapshot, tripwire
+from prebake import _native, bytecode, encoder, packages, shifted_clock, snapshot, tripwire
 from prebake._startup import is_users
 from prebake.code import identify
 from prebake.identity.executed import Reached, Scope
@@ -63,8 +63,9 @@ def main() -> None:
     os.dup2(null, 1)
     os.close(null)
     header = pickle.load(task)
-    if header["clock_shift"]:
-        _shift_clock(header["clock_shift"])
+    ahead = header["clock_shift"]
+    if ahead and not shifted_clock.shift(ahead):
+        _shift_clock(ahead)
     signal.alarm(math.ceil(header["seconds"]) + _GRACE_SECONDS)
     _bound_memory()
     _become(header)
@@ -75,8 +76,8 @@ def main() -> None:
 
 
 def _shift_clock(seconds: int) -> None:
-    """Sets the clock ahead for all that asks Python for the time. Before any of the user's modules takes a
-    function of it."""
+    """Sets the clock ahead for what asks Python's `time`, where it cannot be for all. To be called before a
+    module of the user's takes a function of it."""
     now, now_ns = time.time, time.time_ns
     time.time = lambda: now() + seconds
     time.time_ns = lambda: now_ns() + seconds * 1_000_000_000

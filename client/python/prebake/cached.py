@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import os
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from prebake.code import identify
 from prebake.discovery import SETTLED_NS
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
-from prebake.identity import executed, within
+from prebake.identity import executed, within, world
 from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.purity import aliases
@@ -202,15 +203,22 @@ def _fill(
     stored: Any = None
     #: What it returned a part of, if that is so: written to, that changes too.
     aliased: str | None = None
+    #: What it set for the whole process.
+    switched = ""
 
     def compute(_: int) -> Any:
-        nonlocal before, returned, stored, aliased
+        nonlocal before, returned, stored, aliased, switched
+        modules, was = len(sys.modules), world.current()
         with executed.unheard():
             before = Arguments(bound.arguments, name) if given() == arguments else None
             if before is not None:
                 before.remember()
         with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
             returned = function(*bound.args, **bound.kwargs)
+        is_now = world.current()
+        # Packages set what they like when they are imported, once in a process.
+        if was is not None and is_now is not None and is_now is not was and len(sys.modules) == modules:
+            switched = world.switched(was, is_now)
         with executed.unheard():
             is_view = aliases.is_view(returned, bound.arguments)
             aliased = "an argument" if is_view else aliases.held_by(function, returned)
@@ -236,6 +244,10 @@ def _fill(
             why = f"{name} returns memory of {aliased}, which changes with it; return a copy"
             not_cached(Refused(Code.MUTATES, why))
             return False
+        if switched:
+            why = f"{name} changes what the whole process is set to ({switched}), which a hit would not"
+            not_cached(Refused(Code.EFFECT, why))
+            return False
         if given() != arguments if before is None else before.are_changed(returned):
             # By itself, or by another thread meanwhile.
             not_cached(Refused(Code.MUTATES, f"{name}: its arguments change while it runs"))
@@ -252,7 +264,10 @@ def _fill(
         given = bound
         if before is not None:
             given = inspect.BoundArguments(bound.signature, OrderedDict(before.as_given()))
-        trial.begin((given.args, given.kwargs), stored, seconds, dict(made.record.stats))
+        read: dict[str, tuple[int, ...] | None] = {
+            path: made.record.stats.get(path) for path in made.record.reads
+        }
+        trial.begin((given.args, given.kwargs), stored, seconds, read)
 
     watched = Watched(
         open_items,

@@ -88,6 +88,8 @@ def _tensor(encoder: Encoder, value: Any) -> None:
         raise encoder.refuse(Code.OPAQUE, "is a tensor with attributes of its own")
     cls = type(value)
     encoder.text("tensor", cls.__name__, str(value.dtype), value.device.type, str(value.requires_grad))
+    if value.is_inference():
+        encoder.emit("inference")
     encoder.member(".shape", tuple(value.shape))
     encoder.member(".order", _order(value.stride()))
     if not value.permute(_order(value.stride())).is_contiguous():

@@ -71,14 +71,21 @@ class Dataset(Transparent):
     def __getitem__(self, i: int) -> Any:
         if self._is_odd(i):
             return self._wrapped[i]
-        return self.__getitems__([i])[0]
+        if native() is None and self._pipeline.source.original is not None or self._makes_batches():
+            return self._wrapped[i]
+        return self._several([i], Asked.BY_OTHERS)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several elements at once, as loaders ask for a batch."""
         if native() is None and self._pipeline.source.original is not None:
+            if hasattr(type(self._wrapped), "__getitems__"):
+                return self._wrapped.__getitems__(indices)
             return [self._wrapped[i] for i in indices]
         if self._makes_batches():
             return self._wrapped.__getitems__(indices)
+        return self._several(indices, asked(sys._getframe(1)))
+
+    def _several(self, indices: Sequence[int], by: Asked) -> list[Any]:
         plain = self._are_plain(indices)
         if not plain and any(map(self._is_odd, indices)):
             return [self[i] for i in indices]
@@ -92,7 +99,6 @@ class Dataset(Transparent):
 
         if self._is_pending():
             return uncached()
-        by = asked(sys._getframe(1))
         noted = False
         try:
             found = self._at_once(places, by)

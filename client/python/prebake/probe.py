@@ -48,6 +48,8 @@ LOADED = "/dev/.prebake-loaded"
 PAYLOAD_BYTES_MAX = 1 << 29
 #: The second child's clock is ahead: by another second, minute, hour and day. What is made of the time shows.
 CLOCK_SHIFT = 100_000
+#: What is said of a step that another process runs on the same item, to another end.
+DIFFERS = "it yields something else in another process"
 #: Sent by others, or for want of memory: they say nothing of the steps.
 _SIGNALS_OF_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGABRT)
 
@@ -223,7 +225,7 @@ def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: floa
     verdict = judged(report, {0: [made]}, [_again], True, ())
     if verdict.code is None and made not in expected:
         # Perhaps for what a script set, which is not run again there: no fault of the function's.
-        return _unknown("it yields something else in another process", ended.cpu_seconds)
+        return _unknown(DIFFERS, ended.cpu_seconds)
     verdict = with_reads(verdict, report, traced, {})
     return verdict._replace(cpu_seconds=ended.cpu_seconds, lasting=not is_wanting(report))
 

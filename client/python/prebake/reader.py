@@ -177,8 +177,13 @@ class Reading:
         count = math.prod(shape)
         start = self._leaf(dtype.itemsize * count)
         strides, finish = node.get("strides"), tv_tensors.reader(node)
+        is_inference = "inference" in node
 
         def read(view: Any) -> Any:
+            if torch.is_inference_mode_enabled() is not is_inference:
+                # It is of the mode in which it was made, whichever it is read in.
+                with torch.inference_mode(is_inference):
+                    return read(view)
             if not count:
                 tensor = torch.empty(shape, dtype=dtype)
                 return finish(tensor.as_strided(shape, strides) if strides is not None else tensor)

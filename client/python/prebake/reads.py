@@ -237,7 +237,8 @@ def _listen_to_looks(native: Any) -> None:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     # Nothing may come before this: without the native module, every event of the interpreter ends here.
     if not _records and _heard is None:
-        if event in opened.KINDS and opened.is_listening():
+        # The names of modules are gone where the interpreter ends.
+        if opened and opened.KINDS and event in opened.KINDS and opened.is_listening():
             # Where nothing of Python calls there is no frame.
             with contextlib.suppress(Exception):
                 frame = sys._getframe(1)
@@ -393,6 +394,10 @@ def _wrote(event: str, args: tuple[Any, ...]) -> None:
     if event in ("os.link", "os.symlink") and record.temporary:
         # What it leads to may lie elsewhere.
         record.incomplete = record.incomplete or f"{os.fsdecode(args[1])} is a link to another file"
+    if event in _TAKE_AWAY and isinstance(args[0], (str, bytes, os.PathLike)):
+        record.removes(_absolute(os.fspath(args[0])))
+    if event in _REMOVE:
+        return
     for path in args[:2] if event in _TO_ANOTHER else args[:1]:
         if isinstance(path, (str, bytes, os.PathLike)):
             record.wrote(_absolute(os.fspath(path)))
@@ -400,6 +405,8 @@ def _wrote(event: str, args: tuple[Any, ...]) -> None:
 
 #: Of these the second argument is a name as well.
 _TO_ANOTHER = ("os.rename", "os.link", "os.symlink")
+_REMOVE = ("os.remove", "os.rmdir")
+_TAKE_AWAY = (*_REMOVE, "os.rename")
 
 
 def _temporary(event: str, args: tuple[Any, ...]) -> None:
@@ -522,7 +529,9 @@ def _process(event: str, args: tuple[Any, ...]) -> None:
 
 _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
     "open": _open,
-    **dict.fromkeys(("os.mkdir", "os.truncate", "os.chmod", "os.chown", *_TO_ANOTHER), _wrote),
+    **dict.fromkeys(
+        ("os.mkdir", "os.truncate", "os.chmod", "os.chown", "os.utime", *_TO_ANOTHER, *_REMOVE), _wrote
+    ),
     **dict.fromkeys(("os.listdir", "os.scandir"), _list),
     **dict.fromkeys(("os.stat", "os.lstat", "os.access"), _look),
     **dict.fromkeys(("tempfile.mkdtemp", "tempfile.mkstemp"), _temporary),

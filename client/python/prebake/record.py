@@ -78,10 +78,12 @@ class Record:
         self.named: str | None = None
         #: Files and folders that it wrote, made, moved or removed.
         self.written: dict[str, None] = {}
+        #: Those that were there before it, of what it moved or removed.
+        self.removed: dict[str, None] = {}
 
     def merge(self, other: Record) -> None:
         """Takes over what a fill inside this one did."""
-        for name in ("reads", "listed", "scanned", "written", "ran_on"):
+        for name in ("reads", "listed", "scanned", "written", "removed", "ran_on"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}
@@ -170,9 +172,16 @@ class Record:
     def wrote(self, path: str) -> None:
         self._add(self.written, path)
 
+    def removes(self, path: str) -> None:
+        """Notes a file or folder that is about to be removed or given another name."""
+        if not self._is_own(path) and path not in self.written and os.path.lexists(path):
+            self._add(self.removed, path)
+
     def effects(self) -> list[str]:
-        """What it left behind that a hit would not: files outside of temporary folders and caches."""
-        return [path for path in lasting(self.written) if os.path.lexists(path)]
+        """What it left behind, or took away, that a hit would not: files outside of temporary folders and
+        caches."""
+        left = [path for path in lasting(self.written) if os.path.lexists(path)]
+        return left + [path for path in lasting(self.removed) if not os.path.lexists(path)]
 
     def folder(self, path: str) -> None:
         if self._is_own(path) or path in self.listed:

@@ -20,9 +20,12 @@ from typing import Any
 from prebake import bytecode, packages, surroundings
 from prebake._job import native
 from prebake.identity import ambient
+from prebake.purity import assigned
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
 OBJECTS_MAX = 512
+#: The same of what is set in installed code.
+SET_MAX = 128
 #: Members of a container that are looked at one by one; larger ones are tables, which nobody edits in place.
 MEMBERS_MAX = 64
 
@@ -69,14 +72,11 @@ class Snapshot:
         self._arrays: list[Any] = []
         #: All that was met.
         self.reached: list[Any] = list(roots)
-        seen: set[int] = set()
-        for value in self.reached:
-            if len(self.reached) > OBJECTS_MAX:
-                break
-            # By its type: an odd object's `__class__` may raise.
-            if not issubclass(type(value), _LEAVES) and id(value) not in seen:
-                seen.add(id(value))
-                self.reached += self._walk(value)
+        self._reach(self.reached, OBJECTS_MAX)
+        # What the user's modules set in installed code, wherever that comes upon it.
+        self._reach(
+            [held for place in assigned.places() for held in self._space(place[0], place[1:])], SET_MAX
+        )
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
         calls = [(tells, tells()) for tells in ambient.asked()]
@@ -102,6 +102,16 @@ class Snapshot:
             sys.modules,
             None if folder is None else os.fsencode(folder),
         )
+
+    def _reach(self, values: list[Any], most: int) -> None:
+        seen: set[int] = set()
+        for value in values:
+            if len(values) > most:
+                break
+            # By its type: an odd object's `__class__` may raise.
+            if not issubclass(type(value), _LEAVES) and id(value) not in seen:
+                seen.add(id(value))
+                values += self._walk(value)
 
     def _walk(self, value: Any) -> Iterable[Any]:
         if type(value) in _CONTAINERS and len(value) > MEMBERS_MAX:

@@ -33,6 +33,8 @@ FLAGS: tuple[tuple[str, str, str, Any], ...] = (
 FLAGS_OF = tuple((module, attribute) for _, module, attribute, _ in FLAGS)
 #: What decimal arithmetic is done by; its flags only tell what happened.
 CONTEXT = ("prec", "rounding", "Emin", "Emax", "clamp", "capitals")
+#: What asks a logger which messages it would write.
+_ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel"})
 #: Options of pandas that change what it yields, not only how it is shown.
 OPTIONS = ("mode.string_storage",)
 #: Those of versions before 3, which later ones only warn of.
@@ -75,6 +77,13 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
         context = decimal.getcontext()
         for name in CONTEXT:
             yield f"decimal.getcontext().{name}", str(getattr(context, name))
+        yield (
+            "decimal.getcontext().traps",
+            ", ".join(each.__name__ for each in context.traps if context.traps[each]),
+        )
+    logging = sys.modules.get("logging")
+    if logging is not None and encoder.names & _ASKS_LEVEL:
+        yield "levels of logging", str(_levels(logging))
     if pandas is not None and "pandas" in encoder.packages:
         old = pandas.__version__.startswith(("1.", "2."))
         for name in (*OPTIONS, *(OLD_OPTIONS if old else ())):
@@ -83,6 +92,13 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
             except Exception:
                 # This version has no such option.
                 continue
+
+
+def _levels(logging: Any) -> list[tuple[str, int]]:
+    """Levels that are set, and what is disabled for all."""
+    root, loggers = logging.root, dict(logging.root.manager.loggerDict)
+    found = [(name, level) for name, each in loggers.items() if (level := getattr(each, "level", 0))]
+    return [("", root.level), ("disabled", root.manager.disable), *sorted(found)]
 
 
 def flags() -> tuple[str, ...]:

@@ -191,6 +191,9 @@ class Writer:
         ):
             raise Refused(Code.VALUE, "only plain tensors on the CPU without gradient can be stored exactly")
         node = {"kind": "tensor", "dtype": dtype, "shape": list(tensor.shape), **said}
+        if tensor.is_inference():
+            # It can be used in no computation of which gradients are taken, and says so.
+            node["inference"] = True
         strides = tensor.stride()
         if strides != torch.empty(tensor.shape, device="meta").stride():
             # A view with its axes in another order, as of an image with its channels last.

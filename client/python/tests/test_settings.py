@@ -90,6 +90,26 @@ def raising() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def trapping(signal: type[decimal.DecimalException]) -> Iterator[None]:
+    traps = decimal.getcontext().traps
+    traps[signal] = True
+    try:
+        yield
+    finally:
+        traps[signal] = False
+
+
+@contextlib.contextmanager
+def flushing() -> Iterator[None]:
+    torch = pytest.importorskip("torch")
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@contextlib.contextmanager
 def registered() -> Iterator[None]:
     csv.register_dialect("tests", delimiter=";")
     try:
@@ -176,6 +196,14 @@ SWITCHES = [
             "contexts",
         )
     ),
+    also(
+        Switch(
+            lambda: trapping(decimal.Inexact),
+            "prebake.identity.ambient.decimal_context",
+            "contexts",
+        )
+    ),
+    also(Switch(flushing, "prebake.identity.ambient.flushes", "flushes to zero"), pytest.mark.torch),
     also(Switch(variable, "kept", "contexts")),
     also(Switch(raising, "kept", "raising_warnings")),
     also(Switch(lambda: np.errstate(divide="raise"), "kept", "numpy_errors")),
@@ -228,7 +256,7 @@ def test_every_entry_is_switched() -> None:
     entries |= {"locale", "kept", *(tells.__name__ for _, tells in package_settings.ASKED)}
     assert {each.noticed for each in switched} == entries
     told = {f"{module}.{name}" for module, name, _ in ambient._FLAGS}
-    told |= {"contexts", "dialects", "locale", "pandas options"}
+    told |= {"contexts", "dialects", "locale", "pandas options", "flushes to zero"}
     assert {each.told for each in switched} == told | {tells.__name__ for tells in package_settings._ALL}
 
 

@@ -41,6 +41,7 @@ SETTINGS = (
     ("_csv", "field_size_limit"),
     ("PIL.Image", "MAX_IMAGE_PIXELS"),
     ("PIL.ImageFile", "LOAD_TRUNCATED_IMAGES"),
+    (__name__, "flushes"),
     (__name__, "decimal_context"),
     # Last: to ask for the decimal context makes one.
     (__name__, "kept"),
@@ -49,6 +50,7 @@ SETTINGS = (
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 #: Of a decimal context.
 _DECIMAL = operator.attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+_SIGNALS = tuple(decimal.Context().traps)
 #: Of a dialect, besides its name.
 _DIALECT = [
     "delimiter",
@@ -124,6 +126,8 @@ def values() -> Iterator[tuple[str, Any]]:
     yield "contexts", contexts()
     yield "dialects", dialects()
     yield "locale", numeric_locale()
+    if flushes():
+        yield "flushes to zero", True
     if options := pandas_options():
         yield "pandas options", options
     yield from package_settings.changed()
@@ -141,8 +145,17 @@ def contexts() -> Any:
 
 def decimal_context() -> tuple[Any, ...]:
     """By what decimal arithmetic is done; flags only tell what happened."""
-    found: tuple[Any, ...] = _DECIMAL(decimal.getcontext())
-    return found
+    context = decimal.getcontext()
+    found: tuple[Any, ...] = _DECIMAL(context)
+    return *found, *map(context.traps.__getitem__, _SIGNALS)
+
+
+def flushes() -> bool:
+    """Whether the processor takes numbers next to zero for zero, as compiled code may have it do."""
+    return _SMALLEST * 1.0 == 0.0
+
+
+_SMALLEST = 5e-324
 
 
 def dialects() -> Any:

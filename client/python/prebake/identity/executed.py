@@ -522,7 +522,8 @@ class _Monitoring:
                 self._lost = True
         except Exception as error:
             # It would be raised in the code that starts. An interpreter that ends has lost much already.
-            _failed(error)
+            if _failed is not None:
+                _failed(error)
         return sys.monitoring.DISABLE  # type: ignore[attr-defined]
 
 

@@ -86,6 +86,21 @@ def differences(world: World, described: bytes) -> str:
     return ", ".join(named[:NAMED_MAX]) + more if named else "nothing that is known of"
 
 
+def switched(before: World, after: World) -> str:
+    """What code set for the whole process between two worlds, in words; empty if nothing that is known of."""
+    names = {*before.parts, *after.parts}
+    found = (
+        name
+        for name in names
+        if name.startswith(_SWITCHES) and before.parts.get(name) != after.parts.get(name)
+    )
+    return ", ".join(sorted(found)[:NAMED_MAX])
+
+
+#: Parts of a world that code may set while it runs.
+_SWITCHES = ("setting ", "variable ", "working folder", "locale")
+
+
 def current(inside: Sequence[str] = ()) -> World | None:
     """The world of this process as it is now, inside these `with` statements; None if it cannot be told,
     which is said once."""

@@ -45,6 +45,8 @@ BEGUN_SECONDS = 5.0
 #: What a second run says of a function. Other faults (it cannot be sent, it fails elsewhere) say nothing of
 #: its value: it stays unproven.
 FAULTS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE, Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
+#: Of these, what it says whatever the function read.
+OF_ANY_INPUT = frozenset({Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
 
 PROVEN = "proven"
 #: Of this process's functions, by their digest: proven, or why they are not shared.
@@ -64,13 +66,13 @@ class Task(NamedTuple):
     declared: list[str]
     #: Digests of the value: as an element, and of what it is made of.
     expected: list[bytes]
-    #: What it read, as that was then: the second run must read the same.
-    stats: dict[str, tuple[int, ...]]
+    #: What it read, as that was then, None of what was not there: the second run must read the same.
+    stats: dict[str, tuple[int, ...] | None]
     #: Of the function and its arguments, pickled.
     objects: bytes
-    #: Of the child that runs it; and of one that imports all of the user's modules first, in case it fails
-    #: without: they may have set up what the function never names.
-    headers: list[bytes]
+    #: Of the child that runs it, under another clock and under this one; and of one that imports all of the
+    #: user's modules first, in case it fails without: they may have set up what the function never names.
+    headers: list[tuple[bytes, bytes]]
 
 
 class Applied:
@@ -134,10 +136,10 @@ class Trial:
         return found
 
     def begin(
-        self, given: tuple[Any, Any], value: Any, seconds: float, stats: dict[str, tuple[int, ...]]
+        self, given: tuple[Any, Any], value: Any, seconds: float, stats: dict[str, tuple[int, ...] | None]
     ) -> None:
         """Has it run again, if that was not done yet; `value` is what is stored, and `stats` are those of the
-        files that it read. Best effort: without it the function stays unproven."""
+        files that it read, or looked for in vain. Best effort: without it the function stays unproven."""
         if seconds > SECONDS_MAX or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
             return
         if any(each.digest == self._known.digest for each in _waiting):
@@ -148,7 +150,7 @@ class Trial:
             _waiting.append(self._task(given, value, stats))
             _begin_waiting(AT_ONCE)
 
-    def _task(self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...]]) -> Task:
+    def _task(self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...] | None]) -> Task:
         objects = io.BytesIO()
         send(({0: given}, [Applied(self._function)]), objects)
         if objects.tell() > PAYLOAD_BYTES_MAX:
@@ -161,7 +163,10 @@ class Trial:
             stats,
             objects.getvalue(),
             [
-                probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT, modules)
+                (
+                    probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT, modules),
+                    probe.header([0], SECONDS_MAX * 6, 0, modules),
+                )
                 for modules in ([], world.own_modules())
             ],
         )

@@ -14,8 +14,10 @@ from typing import Any
 
 from prebake import probe
 from prebake._startup import is_known
+from prebake.errors import Code
 from prebake.fill import Fill, nobody, nothing_ahead
-from prebake.leases.trial import SECONDS_MAX, Task, entry, judged
+from prebake.judgement import Verdict
+from prebake.leases.trial import OF_ANY_INPUT, SECONDS_MAX, Task, entry, judged
 from prebake.record import stat_of
 
 
@@ -28,8 +30,8 @@ def main() -> None:
         os.close(1)
         # Only now: the job may wait for it to begin, and a busy machine would never let it.
         _be_idle()
-        for header in task.headers:
-            found = _tried(task, header)
+        for headers in task.headers:
+            found = _tried(task, headers)
             if found is not None:
                 return found
         raise _NothingFound
@@ -41,16 +43,32 @@ def main() -> None:
         Fill(open_items, find, 1, culprit=nobody).many([0], nothing_ahead)
 
 
-def _tried(task: Task, header: bytes) -> tuple[str, str] | None:
+def _tried(task: Task, headers: tuple[bytes, bytes]) -> tuple[str, str] | None:
+    verdict = _verdict(task, headers[0])
+    found = judged(verdict, task.name, task.declared)
+    if verdict.reason == probe.DIFFERS and _is_same(task, headers[1]):
+        # Nothing but the clock was another one.
+        return Code.CLOCK, f"{task.name}: its value depends on when it is called"
+    return found
+
+
+def _is_same(task: Task, header: bytes) -> bool:
+    return judged(_verdict(task, header), task.name, task.declared) == ("", "")
+
+
+def _verdict(task: Task, header: bytes) -> Verdict:
     if not _are_as_read(task):
         # What it read was changed since.
         raise _NothingFound
     verdict = probe.again(header, task.objects, task.expected, SECONDS_MAX * 6)
+    found = judged(verdict, task.name, task.declared)
+    if found is not None and found[0] in OF_ANY_INPUT:
+        return verdict
     # A file that is not among them is new: the second run was of other input.
     read = {path for paths in verdict.reads.values() for path in paths} | set(verdict.shared)
     if not _are_as_read(task) or any(path not in task.stats and not is_known(path) for path in read):
         raise _NothingFound
-    return judged(verdict, task.name, task.declared)
+    return verdict
 
 
 def _are_as_read(task: Task) -> bool:

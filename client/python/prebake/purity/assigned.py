@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import gc
 import itertools
 import re
 import sys
@@ -67,6 +68,14 @@ def write(encoder: Encoder) -> None:
         _within.busy = False
 
 
+def places() -> Iterator[tuple[dict[str, Any], str]]:
+    """Where each of them lies: a namespace, and the name in it."""
+    for each in _assigned(len(sys.modules)):
+        space = vars(each.owner)
+        # What `vars` gives of a class only shows it.
+        yield (space if type(space) is dict else gc.get_referents(space)[0]), each.name
+
+
 def _is_everywhere(each: Assigned) -> bool:
     """Whether all installed code may come upon it: a registry or a function of the standard library, in which
     modules go on to each other (`pickle` to `copyreg`)."""
@@ -84,7 +93,7 @@ def _write(encoder: Encoder, each: Assigned) -> None:
 
     space = vars(each.owner)
     encoder.watch.looked_up(space, each.name)
-    if each.name not in space:
+    if each.name not in space or each.by_call and not kept.counts(each.owner, each.name):
         return
     owner = getattr(each.owner, "__qualname__", "")
     of = each.owner.__module__ if owner else each.owner.__name__

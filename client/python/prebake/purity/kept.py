@@ -16,6 +16,7 @@ MEMBERS_MAX = 1000
 #: Functions that one goes on to, each called by the one before.
 DEPTH_MAX = 3
 _TABLES = (dict, list, set)
+_PLAIN = (type(None), bool, int, float, str, bytes, tuple)
 _METHODS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
@@ -31,8 +32,9 @@ class _Does(NamedTuple):
 
 
 def by(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
-    """The module and the names of data that a function changes: tables that it writes into, objects on which
-    it calls a method that changes them or has its own name, context variables that it sets. Where it goes on
+    """The module and the names of data that a function changes: names that it assigns, tables that it writes
+    into, objects of which it sets an attribute, or calls a method that changes them or has its own name,
+    context variables that it sets. Whether one counts, `counts` tells by what it is then. Where it goes on
     to functions of its module for nothing but their effect, theirs too. What others keep is no setting but
     what they found (compiled expressions, formats that were tried)."""
     space = function.__globals__
@@ -41,11 +43,19 @@ def by(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
     if type(module) is not types.ModuleType or vars(module) is not space or packages.owner(name) is None:
         return
     for name in sorted(_changed(function, DEPTH_MAX)):
-        found = space.get(name)
-        is_table = type(found) in _TABLES and len(found) <= MEMBERS_MAX
-        is_own = type(found).__dict__.get("__module__") == module.__name__
-        if is_table or is_own or type(found) is contextvars.ContextVar:
+        if name in space:
             yield module, name
+
+
+def counts(module: types.ModuleType, name: str) -> bool:
+    """Whether a name that some function changes stands for data now. It may be made when it is first used."""
+    found = vars(module).get(name)
+    kind = type(found)
+    if kind in _TABLES:
+        return len(found) <= MEMBERS_MAX
+    return (
+        kind in _PLAIN or kind is contextvars.ContextVar or kind.__dict__.get("__module__") == module.__name__
+    )
 
 
 def value(found: Any) -> Any:
@@ -91,8 +101,12 @@ def _does(code: types.CodeType) -> _Does:
                 does.changes.add(last)
             if name == "LOAD_METHOD" or each.argrepr.startswith("NULL|") or "+ NULL" in each.argrepr:
                 called.append("")
+        elif last and name in ("STORE_ATTR", "DELETE_ATTR"):
+            does.changes.add(last)
         elif last:
             does.takes.add(last)
+        if name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            does.changes.add(each.argval)
         if name == "PUSH_NULL":
             called.append("")
         elif name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):

@@ -1,0 +1,227 @@
+"""What a job switches between two calls, or by a call: what it is given then is what it would compute."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from prebake._demo_daemon import PrivateDaemon
+
+#: The first process computes, the second compares, the third is served.
+RUNS = 3
+
+#: A function or a pipeline `f`, how it is switched, and what `f()` is each time.
+BETWEEN = {
+    "decimal traps": (
+        """
+import decimal
+@prebake.cached
+def f():
+    try:
+        return str(decimal.Decimal(1) / decimal.Decimal(0))
+    except decimal.DecimalException as error:
+        return type(error).__name__
+""",
+        ["decimal.getcontext().traps[decimal.DivisionByZero] = False"],
+        ["DivisionByZero", "Infinity"],
+    ),
+    "levels of loggers": (
+        """
+import logging
+log = logging.getLogger("data.clean")
+logging.getLogger("data").setLevel(logging.WARNING)
+@prebake.cached
+def f():
+    return "debug" if log.isEnabledFor(logging.DEBUG) else "plain"
+""",
+        ['logging.getLogger("data").setLevel(logging.DEBUG)'],
+        ["plain", "debug"],
+    ),
+    "a registry that is made when it is first used": (
+        """
+import mimetypes
+@prebake.cached
+def f():
+    return str(mimetypes.guess_type("a.cr9")[0])
+""",
+        ['mimetypes.add_type("image/raw", ".cr9")', 'mimetypes.add_type("image/raw2", ".cr9")'],
+        ["None", "image/raw", "image/raw2"],
+    ),
+    "an attribute of an installed module, and back": (
+        """
+from PIL import GifImagePlugin, Image
+def load(path):
+    image = Image.open(path)
+    image.load()
+    return image.mode
+ds = prebake.wrap(["a.gif"], [load])
+def f():
+    return ds[0]
+""",
+        [
+            "GifImagePlugin.LOADING_STRATEGY = GifImagePlugin.LoadingStrategy.RGB_ALWAYS",
+            "GifImagePlugin.LOADING_STRATEGY = GifImagePlugin.LoadingStrategy.RGB_AFTER_FIRST",
+        ],
+        ["P", "RGB", "P"],
+    ),
+    "what a generator takes between two elements": (
+        """
+K = [2]
+@prebake.cached
+def numbers():
+    for i in range(4):
+        yield i * K[0]
+def f():
+    K[0], taken = 2, []
+    for number in numbers():
+        taken.append(number)
+        if len(taken) == 2:
+            K[0] = 9
+    return str(taken)
+""",
+        [],
+        ["[0, 2, 18, 27]"],
+    ),
+}
+
+#: A function that is called once a process, and what tells that it was called.
+BY_A_CALL = {
+    "a limit of the interpreter": ("sys.setrecursionlimit(1777)", "sys.getrecursionlimit()", "1777"),
+    "arithmetic": ("decimal.getcontext().prec = 5", "decimal.getcontext().prec", "5"),
+    "the working folder": ('os.chdir("sub")', "os.path.basename(os.getcwd())", "sub"),
+    "a file that it removes": ('os.remove("a.tmp")', 'os.path.exists("a.tmp")', "False"),
+    "a folder that it removes": ('os.rmdir("gone")', 'os.path.exists("gone")', "False"),
+    "a file that it gives another name": ('os.rename("a.tmp", "b.tmp")', 'os.path.exists("b.tmp")', "True"),
+}
+
+ONCE = """
+import decimal, os, sys
+import prebake
+@prebake.cached
+def f(x):
+    {does}
+    return x
+f(1)
+print({shows})
+"""
+
+#: Where the time comes from that a value is made of.
+CLOCKS = {
+    "datetime": 'str(datetime.datetime.strptime(text, "%H").replace(day=datetime.datetime.now().day))',
+    "NumPy": 'str(np.array([text], "M8[s]")[0])',
+    "SQLite": 'sqlite3.connect(":memory:").execute("select date(?)", (text,)).fetchone()[0]',
+}
+
+
+def run(daemon: PrivateDaemon, folder: Path, program: str) -> tuple[str, str]:
+    """A process of its own: what it prints, and what it says beside."""
+    (folder / "main.py").write_text(program)
+    environment = {**os.environ, "PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache")}
+    command = [sys.executable, "main.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_what_is_switched_between_two_calls_counts(daemon: PrivateDaemon, tmp_path: Path, name: str) -> None:
+    from PIL import Image
+
+    Image.new("P", (8, 8)).save(tmp_path / "a.gif")
+    function, switches, expected = BETWEEN[name]
+    lines = "\n".join(f"{switch}\nprint(f())" for switch in switches)
+    for _ in range(RUNS):
+        # Twice: what a process made itself it is served too.
+        text, said = run(daemon, tmp_path, f"import prebake\n{function}\nf()\nprint(f())\n{lines}\n")
+        assert text.splitlines() == expected, said
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("name", BY_A_CALL)
+def test_what_a_function_sets_or_takes_away_is_not_left_out(
+    daemon: PrivateDaemon, tmp_path: Path, name: str
+) -> None:
+    does, shows, expected = BY_A_CALL[name]
+    (tmp_path / "sub").mkdir()
+    for _ in range(RUNS):
+        (tmp_path / "a.tmp").write_text("precious")
+        (tmp_path / "b.tmp").unlink(missing_ok=True)
+        (tmp_path / "gone").mkdir(exist_ok=True)
+        text, said = run(daemon, tmp_path, ONCE.format(does=does, shows=shows))
+        assert text == expected, said
+        # It runs in no other process either.
+        (tmp_path / "a.tmp").write_text("made after")
+        time.sleep(1)
+        assert (tmp_path / "a.tmp").exists()
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_the_time_is_not_kept_wherever_code_has_it_from(
+    daemon: PrivateDaemon, tmp_path: Path, name: str
+) -> None:
+    text = {"datetime": "11"}.get(name, "now")
+    program = f"""
+import datetime, sqlite3, sys
+import numpy as np
+import prebake
+@prebake.cached
+def f(text):
+    print("called", file=sys.stderr)
+    return {CLOCKS[name]}
+f({text!r})
+"""
+    for _ in range(RUNS):
+        _, said = run(daemon, tmp_path, program)
+        assert "called" in said
+        time.sleep(1)
+    assert "not cached" in said
+
+
+def test_a_file_that_is_not_there_does_not_hide_one_that_compiled_code_reads(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    program = """
+import sqlite3
+import prebake
+@prebake.cached(inputs=["path"])
+def f(path):
+    connection = sqlite3.connect(path)
+    connection.execute("attach 'other.db' as other")
+    return connection.execute("select a.v, b.v from t a, other.t b").fetchone()
+print(f("main.db"))
+"""
+    import sqlite3
+
+    for name, value in (("main.db", 1), ("other.db", 2)):
+        with sqlite3.connect(tmp_path / name) as connection:
+            connection.execute("create table t(v)")
+            connection.execute("insert into t values (?)", (value,))
+    for _ in range(2):
+        assert run(daemon, tmp_path, program)[0] == "(1, 2)"
+        time.sleep(1)
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("update t set v = 9")
+    assert run(daemon, tmp_path, program)[0] == "(1, 9)"
+
+
+def test_what_makes_batches_as_a_whole_makes_no_items(daemon: PrivateDaemon, tmp_path: Path) -> None:
+    program = """
+import prebake
+class Numbers:
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        return i * 2
+    def __getitems__(self, indices):
+        return [self[i] + 100 * len(indices) for i in indices]
+ds = prebake.wrap(Numbers())
+print(ds[3], ds.__getitems__([1, 2]))
+"""
+    for _ in range(2):
+        assert run(daemon, tmp_path, program)[0] == "6 [202, 204]"
+    assert run(daemon, tmp_path, 'import os\nos.environ["PREBAKE"] = "off"\n' + program)[0] == "6 [202, 204]"
