@@ -301,7 +301,7 @@ def _state(step: Any) -> _State:
 
 def _held(step: Any) -> list[Any]:
     """What a step reaches; of the user's modules, what its functions name in them."""
-    found = snapshot.Snapshot([step]).reached
+    found = snapshot.take([step])
     named: list[Any] = []
     for function in found:
         if isinstance(function, types.FunctionType):
@@ -310,7 +310,7 @@ def _held(step: Any) -> list[Any]:
             for module in reached:
                 if isinstance(module, types.ModuleType) and packages.owner(module.__name__) is None:
                     named += [vars(module)[name] for name in sorted(used.names & vars(module).keys())]
-    return found + snapshot.Snapshot(named).reached
+    return found + snapshot.take(named)
 
 
 def _differ(a: _State, b: _State) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import os
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -208,18 +207,15 @@ def _fill(
 
     def compute(_: int) -> Any:
         nonlocal before, returned, stored, aliased, switched
-        modules, was = len(sys.modules), world.current()
         with executed.unheard():
+            was = world.Switches()
             before = Arguments(bound.arguments, name) if given() == arguments else None
             if before is not None:
                 before.remember()
         with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
             returned = function(*bound.args, **bound.kwargs)
-        is_now = world.current()
-        # Packages set what they like when they are imported, once in a process.
-        if was is not None and is_now is not None and is_now is not was and len(sys.modules) == modules:
-            switched = world.switched(was, is_now)
         with executed.unheard():
+            switched = was.changed(watched.fill.world)
             is_view = aliases.is_view(returned, bound.arguments)
             aliased = "an argument" if is_view else aliases.held_by(function, returned)
             stored = returned if before is None else before.stored(returned)

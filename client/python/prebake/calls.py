@@ -17,7 +17,7 @@ def words(text: str) -> frozenset[str]:
 
 
 #: Grows with each change of the tables below, which can make a verdict another.
-VERSION = 5
+VERSION = 6
 
 #: Steady whatever its arguments are; a seeded generator is steady if its seed is seen in the code.
 STEADY, SEEDED, LISTING = "steady", "seeded", "listing"
@@ -138,6 +138,15 @@ CALLS: dict[str, Code | str] = {
     **dict.fromkeys([f"os.path.get{each}time" for each in "mca"], Code.UNDECLARED),
     **dict.fromkeys(["subprocess", "os.system", "os.popen", "pty", "builtins.input"], Code.UNDECLARED),
     **dict.fromkeys(["os.posix_spawn", "os.posix_spawnp", "os.fork", "sys.stdin"], Code.UNDECLARED),
+    # What is set inside the interpreter or the kernel, where nobody can ask for it.
+    **dict.fromkeys(
+        words(
+            "os.umask codecs.register codecs.unregister codecs.register_error signal.signal signal.alarm "
+            "signal.setitimer resource.setrlimit atexit.register mimetypes.add_type mimetypes.init "
+            "logging.disable logging.addLevelName"
+        ),
+        Code.EFFECT,
+    ),
     # The surroundings.
     **dict.fromkeys(
         words(

@@ -126,16 +126,13 @@ class Chain:
                 # What was made here for this run may have been cut otherwise.
                 self._block = None
                 self._key = digest(CONTEXT, self._key + b"next")
-                for n, element in enumerate(elements):
-                    # Whoever takes them may change what it is made of in between, and the generator go on.
-                    if n and not self._unchanged(False):
-                        break
-                    # Before it is given: it is made, and never again for this run.
-                    self._served += 1
+                # Before they are given: they are made, and never again for this run.
+                self._served += len(elements)
+                # One by one: what is sent to a generator does not concern a list.
+                for element in elements:  # noqa: UP028
                     yield element
-                else:
-                    if ended:
-                        return
+                if ended:
+                    return
             yield from self._rest()
         finally:
             self._close()

@@ -37,6 +37,7 @@ _WORDS = {
     Code.UNDECLARED: "reads what nothing tells of",
     Code.ENVIRONMENT: "reads the surroundings of the job; pass the value as a parameter",
     Code.DYNAMIC: "reaches names that cannot be seen in its code",
+    Code.EFFECT: "sets something for the whole process, as a hit would not",
     Code.UNSTABLE: "depends on the hash seed of the process",
 }
 

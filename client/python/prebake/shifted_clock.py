@@ -56,7 +56,8 @@ def _rewrite(codes: dict[bytes, bytes]) -> bool:
     """Puts code in the place of functions; all of them, or none."""
     begin, end = _mapped()
     image = ctypes.string_at(begin, end - begin)
-    places = {name: place for name, place in _functions(image) if name in codes}
+    found = ((name.removeprefix(b"__vdso_"), place) for name, place in _functions(image))
+    places = {name: place for name, place in found if name in codes}
     if any(size < len(codes[name]) for name, (_, size) in places.items()) or places.keys() != codes.keys():
         return False
     libc = ctypes.CDLL(None, use_errno=True)

@@ -46,6 +46,7 @@ class Snapshot:
         "_classes",
         "_contents",
         "_lengths",
+        "_places",
         "_referents",
         "_spaces",
         "_tables",
@@ -74,9 +75,8 @@ class Snapshot:
         self.reached: list[Any] = list(roots)
         self._reach(self.reached, OBJECTS_MAX)
         # What the user's modules set in installed code, wherever that comes upon it.
-        self._reach(
-            [held for place in assigned.places() for held in self._space(place[0], place[1:])], SET_MAX
-        )
+        self._places = assigned.places()
+        self._reach([held for space, name in self._places for held in self._space(space, (name,))], SET_MAX)
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
         calls = [(tells, tells()) for tells in ambient.asked()]
@@ -171,6 +171,10 @@ class Snapshot:
     def holds(self, roots: list[Any]) -> bool:
         """Whether the same roots, after those that are fixed, reach the same objects now."""
         return bool(self.look.holds(roots)) and self.others_hold()
+
+    def is_short(self) -> bool:
+        """Whether a description that was made since relies on more of what is set in installed code."""
+        return len(assigned.places()) != len(self._places)
 
     def compares(self, values: Iterable[Any]) -> bool:
         """Whether it compares what each of these refers to."""

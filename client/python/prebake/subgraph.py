@@ -82,6 +82,10 @@ class Subgraph:
         self._described_ns = time.time_ns()
         held, watch = self._snapshot(cut), Watch()
         known = self._describe(cut, watch)
+        if held.is_short():
+            again = self._snapshot(cut)
+            # What changed meanwhile is seen by the first.
+            held = again if held.holds(self._steps[:cut]) else held
         return Taken(known, held, watch, HeldFiles(known.files(), self._described_ns))
 
     def close(self) -> None:

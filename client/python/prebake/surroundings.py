@@ -7,11 +7,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
+from prebake.identity import ambient, package_settings
 from prebake.leaves import Leaf
 from prebake.purity import assigned
 
@@ -33,6 +34,13 @@ FLAGS: tuple[tuple[str, str, str, Any], ...] = (
 FLAGS_OF = tuple((module, attribute) for _, module, attribute, _ in FLAGS)
 #: What decimal arithmetic is done by; its flags only tell what happened.
 CONTEXT = ("prec", "rounding", "Emin", "Emax", "clamp", "capitals")
+#: Packages, and what tells how they are set. One item in a thousand may show it: to compute some again does
+#: not.
+_TOLD: tuple[tuple[str, Callable[[], Any]], ...] = (
+    ("numpy", package_settings.numpy_errors),
+    ("scikit-learn", package_settings.sklearn),
+    ("mpmath", package_settings.mpmath),
+)
 #: What asks a logger which messages it would write.
 _ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel"})
 #: Options of pandas that change what it yields, not only how it is shown.
@@ -84,6 +92,12 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
     logging = sys.modules.get("logging")
     if logging is not None and encoder.names & _ASKS_LEVEL:
         yield "levels of logging", str(_levels(logging))
+    if "csv" in encoder.standard:
+        yield "dialects of csv", str(ambient.dialects())
+    for distribution, tells in _TOLD:
+        # What is as it is at first says nothing.
+        if distribution in encoder.packages and (found := tells()):
+            yield f"settings of {distribution}", str(found)
     if pandas is not None and "pandas" in encoder.packages:
         old = pandas.__version__.startswith(("1.", "2."))
         for name in (*OPTIONS, *(OLD_OPTIONS if old else ())):

@@ -3,9 +3,12 @@
 import contextlib
 import multiprocessing
 import os
+import select
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -18,7 +21,7 @@ from PIL import Image
 
 import prebake
 from prebake import _job
-from prebake._demo_daemon import PrivateDaemon
+from prebake._demo_daemon import PrivateDaemon, find_daemon
 from prebake.leases.proof import CANARIES_MAX
 
 
@@ -186,3 +189,19 @@ def test_a_daemon_that_does_not_answer_is_asked_less_and_less_often(
         daemon.process.send_signal(signal.SIGCONT)
     monkeypatch.setattr(_job, "_retry_at", 0.0)
     assert _job.connection() is not None and _job._silences == 0
+
+
+def test_a_daemon_keeps_nothing_open_of_who_started_it() -> None:
+    kept, given = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="prebake-") as folder:
+        command = [find_daemon(), "--dir", os.path.join(folder, "cache")]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, pass_fds=[given]) as started:
+            os.close(given)
+            try:
+                # A job's pipe ends with the job, whatever its daemon does.
+                assert select.select([kept], [], [], 20)[0], "the pipe is still open"
+                assert os.read(kept, 1) == b""
+                assert started.poll() is None
+            finally:
+                started.terminate()
+    os.close(kept)

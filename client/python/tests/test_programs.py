@@ -18,7 +18,7 @@ TRUSTING = (
     "import prebake.identity.world as world; world._described = lambda: world.World(b'0' * 32, {})"
 )
 #: So many programs are run by it, and some of them depend on what surrounds them.
-BLIND_COUNT = 12
+BLIND_COUNT = 18
 
 
 def run(*options: str) -> tuple[int, str]:
@@ -42,7 +42,7 @@ def test_programs_print_the_same_cached_and_not() -> None:
 def test_what_is_stale_is_told_and_written_down(tmp_path: Path) -> None:
     options = (
         "--first",
-        "0",
+        "21",
         "--programs",
         str(BLIND_COUNT),
         "--no-kept",

@@ -69,24 +69,6 @@ def f():
         ],
         ["P", "RGB", "P"],
     ),
-    "what a generator takes between two elements": (
-        """
-K = [2]
-@prebake.cached
-def numbers():
-    for i in range(4):
-        yield i * K[0]
-def f():
-    K[0], taken = 2, []
-    for number in numbers():
-        taken.append(number)
-        if len(taken) == 2:
-            K[0] = 9
-    return str(taken)
-""",
-        [],
-        ["[0, 2, 18, 27]"],
-    ),
 }
 
 #: A function that is called once a process, and what tells that it was called.
@@ -94,14 +76,22 @@ BY_A_CALL = {
     "a limit of the interpreter": ("sys.setrecursionlimit(1777)", "sys.getrecursionlimit()", "1777"),
     "arithmetic": ("decimal.getcontext().prec = 5", "decimal.getcontext().prec", "5"),
     "the working folder": ('os.chdir("sub")', "os.path.basename(os.getcwd())", "sub"),
+    "what new files may be": ("os.umask(0o027)", "os.umask(0)", "23"),
+    "how errors of a codec are handled": (
+        'codecs.register_error("tests", ignored)',
+        '"\u00ef!".encode("ascii", "tests")',
+        "b'!'",
+    ),
     "a file that it removes": ('os.remove("a.tmp")', 'os.path.exists("a.tmp")', "False"),
     "a folder that it removes": ('os.rmdir("gone")', 'os.path.exists("gone")', "False"),
     "a file that it gives another name": ('os.rename("a.tmp", "b.tmp")', 'os.path.exists("b.tmp")', "True"),
 }
 
 ONCE = """
-import decimal, os, sys
+import codecs, decimal, os, sys
 import prebake
+def ignored(error):
+    return "", error.end
 @prebake.cached
 def f(x):
     {does}

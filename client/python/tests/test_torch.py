@@ -289,6 +289,14 @@ def test_tensors_come_back_as_they_were() -> None:
         back = values.decode(layout, bytearray(b"".join(map(bytes, parts))))
         assert type(back) is type(value) and vars(back) == vars(value)
         assert back.stride() == value.stride() and back.dtype == value.dtype and torch.equal(back, value)
+    with torch.inference_mode():
+        inferred = torch.arange(4) * 2
+    for value in (inferred, numbers):
+        layout, parts = values.encode(value)
+        for read_in in (torch.inference_mode(), torch.no_grad()):
+            with read_in:
+                back = values.decode(layout, bytearray(b"".join(map(bytes, parts))))
+            assert back.is_inference() is value.is_inference() and torch.equal(back, value)
     for value in (numbers[:, ::2], numbers.expand(3, 2, 4, 3), torch.nn.Parameter(boxes)):
         with pytest.raises(prebake.Refused):
             values.encode(value)

@@ -107,7 +107,7 @@ def _said(settings: Iterable[tuple[str, str]]) -> list[tuple[str, Any]]:
 
 def kept() -> list[Any]:
     """Objects of which another one stands where a setting is another one."""
-    found = [*contextvars.copy_context().values(), *warnings.filters]
+    found = [*(value for _, value in _variables()), *warnings.filters]
     found += map(csv.get_dialect, csv.list_dialects())
     if "matplotlib" in sys.modules:
         found += package_settings.matplotlib_values()
@@ -137,10 +137,18 @@ def contexts() -> Any:
     """Context variables of plain values, as NumPy keeps how numbers are printed, and decimal arithmetic's."""
     found = [
         (var.name, held)
-        for var, value in contextvars.copy_context().items()
+        for var, value in _variables()
         if type(value) is not decimal.Context and (held := _plain(value)) is not None
     ]
     return decimal_context(), sorted(found, key=lambda each: each[0])
+
+
+def _variables() -> Iterator[tuple[contextvars.ContextVar[Any], Any]]:
+    """The job's context variables. Ours tell what happens for whom, and are set around each element."""
+    return (each for each in contextvars.copy_context().items() if each[0].name not in _OURS)
+
+
+_OURS = frozenset({"prebake_record", "prebake_inside"})
 
 
 def decimal_context() -> tuple[Any, ...]:

@@ -61,6 +61,7 @@ def write(encoder: Encoder) -> None:
     _within.busy = True
     try:
         relied_on = {*encoder.packages, *map(_STANDARD.format, encoder.standard)}
+        _relied_on.update(relied_on)
         for each in _assigned(len(sys.modules)):
             if each.distribution in relied_on or _is_everywhere(each):
                 _write(encoder, each)
@@ -68,12 +69,25 @@ def write(encoder: Encoder) -> None:
         _within.busy = False
 
 
-def places() -> Iterator[tuple[dict[str, Any], str]]:
-    """Where each of them lies: a namespace, and the name in it."""
+def places() -> list[tuple[dict[str, Any], str]]:
+    """Where those lie that descriptions made so far rely on: a namespace, and the name in it."""
+    if not _relied_on:
+        return []
+    found = []
     for each in _assigned(len(sys.modules)):
-        space = vars(each.owner)
-        # What `vars` gives of a class only shows it.
-        yield (space if type(space) is dict else gc.get_referents(space)[0]), each.name
+        if (each.distribution in _relied_on or _is_everywhere(each)) and _counts(each):
+            space = vars(each.owner)
+            # What `vars` gives of a class only shows it.
+            found.append((space if type(space) is dict else gc.get_referents(space)[0], each.name))
+    return found
+
+
+#: What the descriptions of this process rely on.
+_relied_on: set[str] = set()
+
+
+def _counts(each: Assigned) -> bool:
+    return not each.by_call or kept.counts(each.owner, each.name)
 
 
 def _is_everywhere(each: Assigned) -> bool:
@@ -93,7 +107,7 @@ def _write(encoder: Encoder, each: Assigned) -> None:
 
     space = vars(each.owner)
     encoder.watch.looked_up(space, each.name)
-    if each.name not in space or each.by_call and not kept.counts(each.owner, each.name):
+    if each.name not in space or not _counts(each):
         return
     owner = getattr(each.owner, "__qualname__", "")
     of = each.owner.__module__ if owner else each.owner.__name__

@@ -91,6 +91,10 @@ def _does(code: types.CodeType) -> _Does:
     #: Callables that calls are to be made of, by the names of globals.
     called: list[str] = []
     returned = ""
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    #: How many instructions ago a parameter was taken. What a function makes itself, it makes when it is first
+    #: used: no setting.
+    given = 0
     for each in bytecode.instructions_of(code):
         name = each.opname
         if returned and name in ("POP_TOP", "RETURN_VALUE"):
@@ -101,12 +105,14 @@ def _does(code: types.CodeType) -> _Does:
                 does.changes.add(last)
             if name == "LOAD_METHOD" or each.argrepr.startswith("NULL|") or "+ NULL" in each.argrepr:
                 called.append("")
-        elif last and name in ("STORE_ATTR", "DELETE_ATTR"):
-            does.changes.add(last)
+        elif last and name == "STORE_ATTR":
+            if given == 2:
+                does.changes.add(last)
         elif last:
             does.takes.add(last)
-        if name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+        if name == "STORE_GLOBAL" and given == 1:
             does.changes.add(each.argval)
+        given = 1 if name == "LOAD_FAST" and each.argval in parameters else given + 1 if given else 0
         if name == "PUSH_NULL":
             called.append("")
         elif name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):

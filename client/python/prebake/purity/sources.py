@@ -6,6 +6,7 @@ job's first batch would wait. To ask takes half of one, however many there are.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -50,8 +51,10 @@ def store(texts: Sequence[bytes], found: Any) -> None:
     from prebake.fill import Fill, nobody, nothing_ahead
 
     said = json.dumps(found).encode()
-    fill = Fill(lambda job: _entry(job.plan, texts), lambda _: said, 1, culprit=nobody)
-    fill.many([0], nothing_ahead)
+    # Whoever describes something goes on without.
+    with contextlib.suppress(Exception):
+        fill = Fill(lambda job: _entry(job.plan, texts), lambda _: said, 1, culprit=nobody)
+        fill.many([0], nothing_ahead)
 
 
 def _entry(plan: Any, texts: Sequence[bytes]) -> Any:
