@@ -92,7 +92,7 @@ def _does(code: types.CodeType) -> _Does:
     called: list[str] = []
     returned = ""
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    #: How many instructions ago a parameter was taken. What a function makes itself, it makes when it is first
+    #: How many instructions ago a parameter was taken. What a function makes itself is made when it is first
     #: used: no setting.
     given = 0
     for each in bytecode.instructions_of(code):
