@@ -180,8 +180,8 @@ def followed(record: Record, folders: Collection[str], what: str) -> None:
     if left:
         raise Refused(
             Code.EFFECT,
-            f"{what} writes {left[0]}, which a hit would not: write it in a step of its own, or run the "
-            "program with prebake run -o, which keeps what it writes",
+            f"{what} writes or removes {left[0]}, which a hit would not: do it in a step of its own, or run "
+            "the program with prebake run -o, which keeps what it writes",
         )
     if record.incomplete is not None:
         raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")
