@@ -417,3 +417,146 @@ fn names_that_are_not_utf_8_are_lists_of_bytes() {
     let absent = report.complete().0["absent"].as_array().unwrap();
     assert!(absent.contains(&serde_json::json!(bytes)));
 }
+
+/// What a trial does to a folder, by a script that begins with it.
+fn tried(script: &str) -> (Place, Report) {
+    let place = Place::new();
+    place.write("old.txt", "old");
+    place.write("gone.txt", "gone");
+    let script = format!("import os, sqlite3\nos.access('/dev/.prebake-loaded', os.F_OK)\n{script}");
+    place.write("script.py", &script);
+    let report = place.path("report.json");
+    let mut command = Command::new(PREBAKE);
+    command.args(["trace", "--trial", "--report"]).arg(report);
+    command
+        .args(["--", "python3", "script.py"])
+        .current_dir(place.0.path());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    let report = place.report();
+    (place, report)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_trial_changes_no_file_that_it_did_not_make() {
+    for (change, file) in [
+        ("open('new.txt', 'w')", "new.txt"),
+        ("open('old.txt', 'w')", "old.txt"),
+        ("f = open('old.txt', 'a'); f.write('more'); f.flush()", "old.txt"),
+        ("os.truncate('old.txt', 1)", "old.txt"),
+        (
+            "f = os.open('old.txt', os.O_RDWR); os.pwrite(f, b'x', 0)",
+            "old.txt",
+        ),
+        ("f = os.open('old.txt', os.O_RDWR); os.ftruncate(f, 0)", "old.txt"),
+        (
+            "f, g = os.open('script.py', 0), os.open('old.txt', 1); os.sendfile(g, f, 0, 9)",
+            "old.txt",
+        ),
+        ("os.remove('gone.txt')", "gone.txt"),
+        ("os.rename('gone.txt', 'other.txt')", "gone.txt"),
+        ("os.replace('script.py', 'old.txt')", "script.py"),
+        ("os.link('old.txt', 'other.txt')", "old.txt"),
+        ("os.symlink('old.txt', 'other.txt')", "other.txt"),
+        ("os.mkdir('other')", "other"),
+        ("os.chmod('old.txt', 0o600)", "old.txt"),
+        ("os.utime('old.txt', (1, 1))", "old.txt"),
+    ] {
+        let (place, report) = tried(&format!(
+            "before = os.stat('old.txt')\ntry:\n    {change}\nexcept OSError as e:\n    assert e.errno == 30, e\nelse:\n    \
+             raise SystemExit('it was let')\nassert before.st_mtime_ns == os.stat('old.txt').st_mtime_ns"
+        ));
+        assert!(
+            report.has("refused", &place.path(file)),
+            "{change}: {}",
+            report.0["refused"]
+        );
+        assert_eq!(
+            fs::read_to_string(place.path("old.txt")).unwrap(),
+            "old",
+            "{change}"
+        );
+        let mut there: Vec<_> = fs::read_dir(place.0.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        there.sort();
+        assert_eq!(
+            there,
+            ["gone.txt", "old.txt", "report.json", "script.py"],
+            "{change}"
+        );
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_trial_writes_to_no_database_and_reads_from_all() {
+    for journal in ["delete", "wal", "truncate", "persist"] {
+        let place = Place::new();
+        let base = place.path("base.db");
+        let make = format!(
+            "import sqlite3\nc = sqlite3.connect('base.db')\nc.execute('pragma journal_mode = {journal}')\n\
+             c.execute('create table t (k)')\nc.execute('insert into t values (7)')\nc.commit()\nc.close()"
+        );
+        place.write("make.py", &make);
+        place.trace(&["python3", "make.py"]);
+        let before = fs::read(&base).unwrap();
+        let script = "import os, sqlite3\nos.access('/dev/.prebake-loaded', os.F_OK)\nc = sqlite3.connect('base.db')\n\
+                      assert c.execute('select k from t').fetchall() == [(7,)]\n\
+                      try:\n    c.execute('insert into t values (8)')\n    c.commit()\n\
+                      except sqlite3.OperationalError:\n    pass\nelse:\n    raise SystemExit('it was let')";
+        place.write("script.py", script);
+        let mut command = Command::new(PREBAKE);
+        command
+            .args(["trace", "--trial", "--report"])
+            .arg(place.path("report.json"));
+        let done = command
+            .args(["--", "python3", "script.py"])
+            .current_dir(place.0.path())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{journal}: {}", said(&done));
+        assert_ne!(place.report().0["refused"], serde_json::json!([]), "{journal}");
+        // Nor did it leave a journal, by which the next to open it would take back what came since.
+        place.write(
+            "look.py",
+            "import sqlite3\nprint(sqlite3.connect('base.db').execute('select k from t').fetchall())",
+        );
+        let seen = Command::new("python3")
+            .arg("look.py")
+            .current_dir(place.0.path())
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&seen.stdout).trim(),
+            "[(7,)]",
+            "{journal}"
+        );
+        assert_eq!(fs::read(&base).unwrap(), before, "{journal}");
+    }
+}
+
+#[test]
+fn a_trial_has_temporary_files_and_what_it_held_open() {
+    let place = Place::new();
+    place.write("log.txt", "");
+    let script = "import os, tempfile\nlog = open('log.txt', 'a')\nos.access('/dev/.prebake-loaded', os.F_OK)\n\
+                  log.write('said')\nlog.flush()\nwith tempfile.TemporaryDirectory() as folder:\n    \
+                  open(os.path.join(folder, 'a'), 'w').write('a')\n    os.rename(os.path.join(folder, 'a'), \
+                  os.path.join(folder, 'b'))\nopen('/dev/null', 'w').write('x')";
+    place.write("script.py", script);
+    let mut command = Command::new(PREBAKE);
+    command
+        .args(["trace", "--trial", "--report"])
+        .arg(place.path("report.json"));
+    let done = command
+        .args(["--", "python3", "script.py"])
+        .current_dir(place.0.path())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    place.report().empty("refused");
+    assert_eq!(fs::read_to_string(place.path("log.txt")).unwrap(), "said");
+}

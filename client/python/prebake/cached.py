@@ -20,7 +20,7 @@ from prebake.code import identify
 from prebake.discovery import SETTLED_NS
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead
-from prebake.identity import executed, within, world
+from prebake.identity import ambient, executed, within, world
 from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.purity import aliases
@@ -72,7 +72,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal signature, defaults
-        if native() is None:
+        if native() is None or ambient.is_traced():
             return function(*args, **kwargs)
         now = _defaults(function)
         if list(map(id, now)) != list(map(id, defaults)):

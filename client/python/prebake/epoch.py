@@ -24,4 +24,6 @@ class Epoch:
         begins = again and (2 * self._given_count >= len(given) or may())
         if begins:
             self._given, self._given_count = bytearray(len(given)), 0
+            # These are the first of the new one.
+            self.begins(indices, bool)
         return begins

@@ -164,6 +164,16 @@ def unseen(report: Report, traced: Report) -> list[str]:
     return [path for path in paths(traced, "reads") if path not in seen and not is_startup(path)]
 
 
+def withheld(report: Report, traced: Report, has_failed: bool) -> list[str]:
+    """Files that it was not let write. Where nothing failed for it, what Python heard of is no effect: a
+    database is tidied up by whoever closes it last, and caches are kept where they can be."""
+    refused = lasting(paths(traced, "refused"))
+    if has_failed:
+        return refused
+    heard = {os.path.realpath(path) for path in report["opened"]}
+    return [path for path in refused if path not in heard and not path.endswith(BESIDE)]
+
+
 def left_behind(report: Report, traced: Report) -> list[str]:
     """Files that compiled code wrote: Python hears of its own. What is opened to be written to and only read,
     as databases are, was not changed."""
@@ -233,8 +243,11 @@ def with_reads(verdict: Verdict, report: Report, traced: Report, own: dict[str, 
         verdict = verdict._replace(
             deterministic_until=0, code=Code.NETWORK, reason=f"talks to the network ({traced['network'][0]})"
         )
-    if verdict.code is None and (left := left_behind(report, traced)):
-        told = f"compiled code writes {left[0]}, which a hit would not"
+    written = withheld(report, traced, has_failed=verdict.code is Code.OPAQUE)
+    if verdict.code is None:
+        written = written or left_behind(report, traced)
+    if written:
+        told = f"it writes {written[0]}, which a hit would not"
         verdict = verdict._replace(deterministic_until=0, code=Code.EFFECT, reason=told)
     note = f"opens unproven: {why}" if why else ""
     return verdict._replace(

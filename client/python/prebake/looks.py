@@ -32,6 +32,8 @@ _ASKED = {
 ABSENT = "absent"
 #: The machine's own, which items do not depend on.
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
+#: But this is a folder like any other.
+_MEMORY = "/dev/shm/"
 _PREFIX = "look:"
 
 
@@ -97,15 +99,26 @@ def is_look(name: Any) -> bool:
 def counts(path: str, frame: types.FrameType | None) -> bool:
     """Whether a look from a frame is the user's doing."""
     caller = frame.f_globals.get("__name__") if frame is not None else None
-    return not path.startswith(_SYSTEM) and not str(caller).startswith(("prebake.", "importlib."))
+    system = path.startswith(_SYSTEM) and not path.startswith(_MEMORY)
+    return not system and not str(caller).startswith(("prebake.", "importlib."))
 
 
 def asked(frame: types.FrameType | None) -> str:
     """What is asked for, by who calls: the outermost of the functions that look for others."""
+    name, _ = _asker(frame)
+    return _ASKED.get(name, ALL)
+
+
+def for_whom(frame: types.FrameType | None) -> types.FrameType | None:
+    """Who has the others look."""
+    return _asker(frame)[1]
+
+
+def _asker(frame: types.FrameType | None) -> tuple[str, types.FrameType | None]:
     name = ""
     while frame is not None and frame.f_globals.get("__name__") in _ASKERS:
         name, frame = frame.f_code.co_name, frame.f_back
-    return _ASKED.get(name, ALL)
+    return name, frame
 
 
 def deeper(a: str, b: str) -> str:

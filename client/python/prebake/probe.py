@@ -145,6 +145,8 @@ def _run(
     if not steps or not items:
         return _unknown("there is nothing to probe")
     objects = _objects(source, steps, items)
+    # What is vouched for may write down what it likes, here too.
+    trial = not vouched
     # Side by side: the job waits for both. It does not run the steps itself: one may hold a generator or a
     # count of its own, which the job alone may move on.
     stop, later = threading.Event(), None
@@ -153,15 +155,15 @@ def _run(
             if expected is None:
                 # Not the one that is traced: what those read is no input of these.
                 backwards = [header(items[::-1], seconds, CLOCK_SHIFT), objects, _others(source, others)]
-                later = beside.submit(run_child, _command(), _environment(2), backwards, seconds, stop)
-            ended, traced = _spawn([header(items, seconds), objects], seconds)
+                later = beside.submit(_spawn, backwards, seconds, trial, 2, stop)
+            ended, traced = _spawn([header(items, seconds), objects], seconds, trial)
         except BaseException:
             # The job is interrupted, and is not to wait.
             stop.set()
             raise
         if ended.report is None:
             stop.set()
-    second = later.result() if later is not None else None
+    second = later.result()[0] if later is not None else None
     busy = [each.cpu_seconds for each in (ended, second) if each is not None]
     cpu_seconds = sum(busy)
     reports: list[Report] = []
@@ -213,7 +215,7 @@ def again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: float
 
 
 def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: float) -> Verdict:
-    ended, traced = _spawn([told, objects], seconds)
+    ended, traced = _spawn([told, objects], seconds, trial=True)
     if ended.report is None:
         return _unheard("process", ended, ended.cpu_seconds, seconds, ended.cpu_seconds)
     report: Report = json.loads(ended.report)
@@ -276,21 +278,29 @@ def _command() -> list[str]:
     return [sys.executable, *flags, "-m", "prebake._probe"]
 
 
-def _spawn(payload: list[bytes], seconds: float) -> tuple[Ended, Report]:
-    """Runs the child under the tracer if there is one; what it said and what the tracer said."""
-    command = _command()
+def _spawn(
+    payload: list[bytes],
+    seconds: float,
+    trial: bool,
+    which: int = 1,
+    stop: threading.Event | None = None,
+) -> tuple[Ended, Report]:
+    """Runs a child under the tracer if there is one, which in a `trial` keeps it from changing files; what it
+    said and what the tracer said."""
+    command, environment = _command(), _environment(which)
     tracer = _bin.path("prebake")
     if not tracer.exists():
-        return run_child(command, _environment(1), payload, seconds), {"why": "no tracer is installed"}
+        return run_child(command, environment, payload, seconds, stop), {"why": "no tracer is installed"}
     begun_ns = time.time_ns()
     with tempfile.TemporaryDirectory(prefix="prebake-probe-") as folder:
         said = Path(folder, "report")
-        traced = [os.fspath(tracer), "trace", "--report", os.fspath(said), "--", *command]
-        ended = run_child(traced, _environment(1), payload, seconds)
+        begin = [os.fspath(tracer), "trace", *(["--trial"] if trial else [])]
+        traced = [*begin, "--report", os.fspath(said), "--", *command]
+        ended = run_child(traced, environment, payload, seconds, stop)
         if said.exists():
             return ended, {**json.loads(said.read_bytes()), "begun_ns": begun_ns}
-    if ended.report is None and not ended.late:
-        ended = run_child(command, _environment(1), payload, seconds)
+    if ended.report is None and not ended.late and not (stop is not None and stop.is_set()):
+        ended = run_child(command, environment, payload, seconds, stop)
     return ended, {"why": "the tracer does not run here"}
 
 

@@ -223,7 +223,7 @@ def _install() -> None:
 
 
 def _listen_to_looks(native: Any) -> None:
-    functions = [os.stat, os.lstat, os.access]
+    functions = [os.stat, os.lstat, os.access, os.readlink, os.fstat]
     # What is behind a function is a part of its hash: sets that hold it take it out and in again.
     sets = [os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks]
     held = [(each, function) for each in sets for function in functions if function in each]
@@ -432,23 +432,48 @@ def _list(event: str, args: tuple[Any, ...]) -> None:
             record.scanned[full] = None
 
 
+def _is_of_code(frame: types.FrameType | None) -> bool:
+    """Whether who looks at a file of code has it run, or shows a line of it: what runs is an input by
+    itself."""
+    shows = frame is not None and frame.f_globals.get("__name__") in ("linecache", "inspect")
+    return shows or _is_packages(frame)
+
+
+def _open_file(number: int) -> str:
+    """The path of an open file; empty of what is no file, or has none any more."""
+    with contextlib.suppress(OSError):
+        path = os.readlink(f"/proc/self/fd/{number}")
+        return path if path.startswith("/") and not path.endswith(" (deleted)") else ""
+    return ""
+
+
+_ATTRIBUTES = ("os.getxattr", "os.listxattr")
+
+
 def _look(event: str, args: tuple[Any, ...]) -> None:
-    (path, *_), names = args
+    # The time of a file's last change of any kind tells of its attributes too.
+    (path, *_), names = ((args[0],), None) if event in _ATTRIBUTES else args
     # The frames are: this one, the hook, whoever looks.
     caller = sys._getframe(2)
-    if isinstance(path, int) or caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
+    if caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
         return
-    full = _absolute(path)
-    if not looks.counts(full, caller) or full.startswith(_ROOTS) or full.endswith(CODE_SUFFIXES):
+    full = _absolute(path) if not isinstance(path, int) else _open_file(path)
+    if not full or not looks.counts(full, caller) or full.startswith(_ROOTS):
+        return
+    if full.endswith(CODE_SUFFIXES) and _is_of_code(looks.for_whom(caller)):
         return
     record = _mine(f"{full} is looked for")
     if record is None:
         return
-    if names is not None and "dir_fd" in names and full != os.fsdecode(path):
+    if names is not None and "dir_fd" in names and not isinstance(path, int) and full != os.fsdecode(path):
         record.incomplete = record.incomplete or f"{os.fsdecode(path)} is looked for relative to some folder"
     if packages.is_of_package(caller.f_code.co_filename):
         record.by_packages.add(full)
-    record.look(full, looks.ALL if event == "os.access" else looks.asked(caller))
+    depth = looks.asked(caller) if event in ("os.stat", "os.lstat", "os.fstat") else looks.ALL
+    if event == "os.fstat" and (_is_packages(caller) or caller.f_code.co_filename.startswith(_ROOTS)):
+        # How much there is to be read.
+        depth = looks.SIZE
+    record.look(full, depth)
 
 
 def _database(event: str, args: tuple[Any, ...]) -> None:
@@ -530,10 +555,14 @@ def _process(event: str, args: tuple[Any, ...]) -> None:
 _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
     "open": _open,
     **dict.fromkeys(
-        ("os.mkdir", "os.truncate", "os.chmod", "os.chown", "os.utime", *_TO_ANOTHER, *_REMOVE), _wrote
+        (
+            *("os.mkdir", "os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr"),
+            *(*_TO_ANOTHER, *_REMOVE),
+        ),
+        _wrote,
     ),
     **dict.fromkeys(("os.listdir", "os.scandir"), _list),
-    **dict.fromkeys(("os.stat", "os.lstat", "os.access"), _look),
+    **dict.fromkeys(("os.stat", "os.lstat", "os.fstat", "os.access", "os.readlink", *_ATTRIBUTES), _look),
     **dict.fromkeys(("tempfile.mkdtemp", "tempfile.mkstemp"), _temporary),
     "sqlite3.connect": _database,
     "ctypes.dlopen": _library,

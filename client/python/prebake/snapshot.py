@@ -26,11 +26,12 @@ from prebake.purity import assigned
 OBJECTS_MAX = 512
 #: The same of what is set in installed code.
 SET_MAX = 128
-#: Members of a container that are looked at one by one; larger ones are tables, which nobody edits in place.
+#: Members of a container that are looked into one by one; larger ones are tables.
 MEMBERS_MAX = 64
-
-#: Members of a table that are compared, though not looked into. Of a larger one only the length is.
-TABLE_MAX = 1024
+#: Members of a table that are compared, for some ns each. Of a larger one only the length is.
+TABLE_MAX = 65_536
+#: Containers in tables whose own members are compared too.
+ROWS_MAX = 1024
 #: Bytes of an array that are compared.
 ARRAY_BYTES_MAX = 4096
 
@@ -48,6 +49,7 @@ class Snapshot:
         "_lengths",
         "_places",
         "_referents",
+        "_rows",
         "_spaces",
         "_tables",
         "_values",
@@ -67,6 +69,7 @@ class Snapshot:
         self._values: list[Any] = []
         #: Containers that are not looked into, and how long they are.
         self._tables: list[Any] = []
+        self._rows = 0
         #: Installed classes of which all members are compared.
         self._classes: set[int] = set()
         #: Arrays, which are written to in place.
@@ -118,8 +121,9 @@ class Snapshot:
             if len(value) > TABLE_MAX:
                 self._tables.append(value)
             else:
-                self._walked.append(value)
-                self._referents += gc.get_referents(value)
+                referents = gc.get_referents(value)
+                self._take(value, referents)
+                self._take_rows(referents)
             return ()
         if issubclass(type(value), type) and packages.owner(value.__module__) is not None:
             self._members(value)
@@ -132,8 +136,7 @@ class Snapshot:
             self._arrays.append(value)
         # Fields with and without slots, members, bound arguments: all that the object itself refers to.
         referents = gc.get_referents(value)
-        self._walked.append(value)
-        self._referents += referents
+        self._take(value, referents)
         if type(value) is not types.FunctionType:
             return referents
         # Not all that is in its module, and in those of the user's that it takes something from.
@@ -151,6 +154,17 @@ class Snapshot:
         held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
         return [*held, *named]
 
+    def _take(self, value: Any, referents: list[Any]) -> None:
+        self._walked.append(value)
+        self._referents += referents
+
+    def _take_rows(self, members: list[Any]) -> None:
+        """Takes what the containers in a table hold."""
+        for each in members:
+            if self._rows < ROWS_MAX and type(each) in _CONTAINERS and len(each) <= MEMBERS_MAX:
+                self._rows += 1
+                self._take(each, gc.get_referents(each))
+
     def _members(self, cls: type) -> None:
         """Takes what an installed class and those that it extends hold: a job may put a method of its own in
         the place of theirs. What is set deeper is left to the description."""
@@ -159,8 +173,7 @@ class Snapshot:
                 self._classes.add(id(each))
                 # The dictionary itself: what `vars` gives only shows it.
                 for space in gc.get_referents(vars(each)):
-                    self._walked.append(space)
-                    self._referents += gc.get_referents(space)
+                    self._take(space, gc.get_referents(space))
 
     def _space(self, space: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
         self._spaces.append((space, names))

@@ -70,6 +70,139 @@ def f():
         ],
         ["P", "RGB", "P"],
     ),
+    "what a statement at the same place is given": (
+        """
+import calendar, contextlib
+@contextlib.contextmanager
+def beginning(day):
+    hidden = vars(__import__("calendar"))["Text" + "Calendar"]
+    before = hidden.formatweekheader
+    setattr(hidden, "format" + "weekheader", lambda self, width: str(day))
+    try:
+        yield
+    finally:
+        setattr(hidden, "format" + "weekheader", before)
+@prebake.cached
+def month():
+    return calendar.month(2024, 2).splitlines()[1]
+day = 4
+def f():
+    with beginning(day):
+        return month()
+""",
+        ["day = 5", "day = 4"],
+        ["4", "5", "4"],
+    ),
+    "a table of many words, in place": (
+        """
+import pathlib
+WORDS = {str(i): i for i in range(5000)}
+ROWS = [[i, i] for i in range(300)]
+def load(path):
+    return WORDS["7"], ROWS[7][1]
+pathlib.Path("a.txt").write_text("a")
+ds = prebake.wrap(["a.txt", "a.gif"], [load])
+def f():
+    return ds[0]
+""",
+        ['WORDS["7"] = 9', "ROWS[7][1] = 9", 'WORDS["7"] = 7'],
+        ["(7, 7)", "(9, 7)", "(9, 9)", "(7, 9)"],
+    ),
+    "where a link leads to": (
+        """
+import os
+os.path.lexists("link") or os.symlink("a.gif", "link")
+def point(to):
+    os.remove("link")
+    os.symlink(to, "link")
+point("a.gif")
+@prebake.cached
+def f():
+    return os.readlink("link")
+""",
+        ['point("b.gif")'],
+        ["a.gif", "b.gif"],
+    ),
+    "whether there is a file of code, and in memory": (
+        """
+import os, pathlib
+NAME = f"/dev/shm/prebake-tests-{os.getpid()}"
+def clean():
+    for each in ("plug.py", NAME):
+        pathlib.Path(each).unlink(missing_ok=True)
+clean()
+import atexit
+atexit.register(clean)
+def make(name):
+    pathlib.Path(name).write_text("x")
+@prebake.cached
+def f():
+    return os.path.exists("plug.py"), os.path.exists(NAME)
+""",
+        ['make("plug.py")', "make(NAME)"],
+        ["(False, False)", "(True, False)", "(True, True)"],
+    ),
+    "when an open file was changed": (
+        """
+import os
+os.utime("a.gif", (1, 1))
+held = os.open("a.gif", os.O_RDONLY)
+@prebake.cached
+def f():
+    return os.fstat(held).st_mtime, os.stat(held).st_mtime
+""",
+        ['os.utime("a.gif", (2, 2))'],
+        ["(1.0, 1.0)", "(2.0, 2.0)"],
+    ),
+    "an attribute of a file": (
+        """
+import os
+os.setxattr("a.gif", "user.tests", b"1")
+@prebake.cached
+def f():
+    return os.getxattr("a.gif", "user.tests").decode()
+""",
+        ['os.setxattr("a.gif", "user.tests", b"2")'],
+        ["1", "2"],
+    ),
+}
+#: The same of torch.
+BETWEEN_OF_TORCH = {
+    "a hook of all modules": (
+        """
+import torch
+from torch.nn.modules.module import register_module_forward_hook
+net = torch.nn.Linear(2, 2).eval()
+with torch.no_grad():
+    net.weight.fill_(1), net.bias.fill_(0)
+@prebake.cached
+def of_net():
+    with torch.no_grad():
+        return net(torch.ones(1, 2)).sum().item()
+def f():
+    return of_net()
+""",
+        ["h = register_module_forward_hook(lambda m, a, o: o + 1)", "h.remove()"],
+        ["4.0", "6.0", "4.0"],
+    ),
+    "being made a graph": (
+        """
+import torch, warnings
+warnings.simplefilter("ignore")
+@prebake.cached
+def times(x, k):
+    return x * k
+x = torch.arange(3.0)
+class Net(torch.nn.Module):
+    def forward(self, t):
+        return times(t, 3)
+def f():
+    return times(x, 3).tolist() if plain else torch.jit.trace(Net(), x)(x + 1).tolist()
+plain = True
+""",
+        ["plain = False"],
+        ["[0.0, 3.0, 6.0]", "[3.0, 6.0, 9.0]"],
+    ),
 }
 
 #: A function that is called once a process, and what tells that it was called.
@@ -119,12 +252,14 @@ def run(daemon: PrivateDaemon, folder: Path, program: str) -> tuple[str, str]:
     return done.stdout.strip(), done.stderr
 
 
-@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize(
+    "name", [*BETWEEN, *(pytest.param(n, marks=pytest.mark.torch) for n in BETWEEN_OF_TORCH)]
+)
 def test_what_is_switched_between_two_calls_counts(daemon: PrivateDaemon, tmp_path: Path, name: str) -> None:
     from PIL import Image
 
     Image.new("P", (8, 8)).save(tmp_path / "a.gif")
-    function, switches, expected = BETWEEN[name]
+    function, switches, expected = {**BETWEEN, **BETWEEN_OF_TORCH}[name]
     lines = "\n".join(f"{switch}\nprint(f())" for switch in switches)
     for _ in range(RUNS):
         # Twice: what a process made itself it is served too.

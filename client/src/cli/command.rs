@@ -60,7 +60,8 @@ pub fn run(command: &[String], watch: Option<&Watch<'_>>) -> io::Result<Ran> {
         Some(watch) => {
             let program = trace::tracer()?;
             Running::Traced(Traced::start(|report| {
-                let mut tracer = trace::watched(&program, report, watch.inputs, watch.outputs, command);
+                let mut tracer = trace::watched(&program, report, watch.inputs, watch.outputs);
+                tracer.arg("--").args(command);
                 connect(&mut tracer);
                 tracer
             })?)

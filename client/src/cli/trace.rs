@@ -23,6 +23,9 @@ pub struct Arguments {
     /// File or folder the command writes (repeat).
     #[arg(short, long = "output", value_name = "PATH")]
     outputs: Vec<PathBuf>,
+    /// Once the command looks for /dev/.prebake-loaded, let it change no file that it did not make, but for temporary ones.
+    #[arg(long)]
+    trial: bool,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -37,6 +40,8 @@ pub struct TracerArguments {
     inputs: Vec<PathBuf>,
     #[arg(long = "output")]
     outputs: Vec<PathBuf>,
+    #[arg(long)]
+    trial: bool,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
@@ -47,10 +52,15 @@ pub fn trace(arguments: Arguments) -> Outcome {
         report: file,
         inputs,
         outputs,
+        trial,
         command,
     } = arguments;
     let program = tracer().map_err(|e| format!("finding this program: {e}"))?;
-    let traced = Traced::start(|report| watched(&program, report, &inputs, &outputs, &command));
+    let traced = Traced::start(|report| {
+        let mut tracer = watched(&program, report, &inputs, &outputs);
+        tracer.args(trial.then_some("--trial")).arg("--").args(&command);
+        tracer
+    });
     let report = traced.and_then(Traced::wait);
     let report = report.map_err(|e| format!("tracing {}: {e}", command[0].display()))?;
     let failed = |e: std::io::Error| format!("{}: {e}", file.display());
@@ -69,14 +79,8 @@ pub fn tracer() -> std::io::Result<PathBuf> {
     env::current_exe()
 }
 
-/// The command line of a tracer.
-pub fn watched<C: AsRef<std::ffi::OsStr>>(
-    program: &Path,
-    report: i32,
-    inputs: &[PathBuf],
-    outputs: &[PathBuf],
-    command: &[C],
-) -> Command {
+/// The command line of a tracer, but for the command.
+pub fn watched(program: &Path, report: i32, inputs: &[PathBuf], outputs: &[PathBuf]) -> Command {
     let mut tracer = Command::new(program);
     tracer.args(["tracer", "--report", &report.to_string()]);
     for (option, paths) in [("--input", inputs), ("--output", outputs)] {
@@ -84,7 +88,6 @@ pub fn watched<C: AsRef<std::ffi::OsStr>>(
             tracer.arg(option).arg(path);
         });
     }
-    tracer.arg("--").args(command);
     tracer
 }
 
@@ -94,12 +97,14 @@ pub fn serve_tracer(arguments: TracerArguments) -> Outcome {
         report,
         inputs,
         outputs,
+        trial,
         command,
     } = arguments;
     let request = Request {
         report,
         inputs,
         outputs,
+        trial,
         command,
     };
     serve(request).map_err(|e| format!("tracing: {e}"))?;

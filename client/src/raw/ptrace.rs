@@ -26,17 +26,40 @@ const NOT_STARTED: c_int = 127;
 /// A command that was started.
 pub(crate) struct Spawned {
     pub(crate) pid: pid_t,
-    /// Why it is not traced, if it is not.
-    pub(crate) untraced: Option<io::Error>,
+    unseized: Option<io::Error>,
     failed: OwnedFd,
 }
 
+/// What went wrong before the command began.
+#[derive(Default)]
+pub(crate) struct Failures {
+    /// Why it is not traced, if it is not.
+    pub(crate) untraced: Option<io::Error>,
+    /// Why it could not be started.
+    pub(crate) unstarted: Option<io::Error>,
+}
+
 impl Spawned {
-    /// Why the command could not be started. To be asked once it ended.
-    pub(crate) fn failure(&self) -> Option<io::Error> {
-        number(&self.failed).map(io::Error::from_raw_os_error)
+    /// To be asked once it ended: it stops at what it says, as at all that it writes, until the tracer waits for it.
+    pub(crate) fn failures(self) -> Failures {
+        let mut failures = Failures {
+            untraced: self.unseized,
+            unstarted: None,
+        };
+        while let Some((is_filter, error)) = number(&self.failed).zip(number(&self.failed)) {
+            let error = Some(io::Error::from_raw_os_error(error));
+            match is_filter == FILTER {
+                true => failures.untraced = failures.untraced.or(error),
+                false => failures.unstarted = error,
+            }
+        }
+        failures
     }
 }
+
+/// What the child says before an error number: which of the two it is.
+const FILTER: c_int = 1;
+const START: c_int = 2;
 
 /// What a stopped thread stopped at.
 pub(crate) enum Stop {
@@ -69,14 +92,9 @@ pub(crate) fn spawn(command: &[CString], filter: &[Instruction]) -> io::Result<S
     // The child waits until it is seized, so that nothing it does as the command is missed.
     let seized = request(libc::PTRACE_SEIZE, pid, 0, OPTIONS as usize);
     rustix::io::write(&going, &[u8::from(seized.is_ok())])?;
-    let filtered = number(&failed).map_or(Ok(()), |error| match error {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    });
-    let untraced = seized.map(drop).and(filtered).err();
     Ok(Spawned {
         pid,
-        untraced,
+        unseized: seized.err(),
         failed,
     })
 }
@@ -89,17 +107,20 @@ fn become_command(
 ) -> ! {
     let mut seized = [0];
     let _ = read(go, &mut seized);
-    let tell = |error: c_int| {
-        let _ = rustix::io::write(failing, &error.to_ne_bytes());
+    let tell = |what: c_int, error: io::Error| {
+        for number in [what, error.raw_os_error().unwrap_or(libc::EIO)] {
+            let _ = rustix::io::write(failing, &number.to_ne_bytes());
+        }
     };
-    let installed = if seized == [1] { install(filter) } else { Ok(()) };
-    tell(installed.err().and_then(|e| e.raw_os_error()).unwrap_or(0));
+    if let Some(error) = (seized == [1]).then(|| install(filter).err()).flatten() {
+        tell(FILTER, error);
+    }
     // SAFETY: async-signal-safe calls; `argv` ends with a null and its texts outlive the call.
     unsafe {
         // Rust ignores it, and programs expect the default.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::execvp(argv[0], argv.as_ptr());
-        tell(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+        tell(START, io::Error::last_os_error());
         libc::_exit(NOT_STARTED)
     }
 }
@@ -169,6 +190,26 @@ pub(crate) fn resume(pid: pid_t, signal: c_int) {
 /// Goes on until the call it stopped at returns.
 pub(crate) fn resume_to_return(pid: pid_t, signal: c_int) {
     let _ = request(libc::PTRACE_SYSCALL, pid, 0, signal as usize);
+}
+
+/// Words of `user_regs_struct` (sys/user.h): the result of a call, and its number.
+#[cfg(target_arch = "x86_64")]
+const RESULT_AND_NUMBER: (usize, usize) = (10 * size_of::<u64>(), 15 * size_of::<u64>());
+
+/// Has the call that the filter stopped it at fail with an error, without being made (seccomp(2): no number is
+/// skipped, and what the tracer left as the result is returned). Whether that can be done on this architecture.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn refuse(pid: pid_t, error: c_int) -> bool {
+    let (result, number) = RESULT_AND_NUMBER;
+    let skipped = request(libc::PTRACE_POKEUSER, pid, number, usize::MAX);
+    let failed = request(libc::PTRACE_POKEUSER, pid, result, -(error as isize) as usize);
+    skipped.and(failed).is_ok()
+}
+
+/// Nobody tried.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn refuse(_: pid_t, _: c_int) -> bool {
+    false
 }
 
 /// Leaves it stopped, as job control wants it, until it is continued.

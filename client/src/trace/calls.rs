@@ -238,6 +238,27 @@ const USES: &[(c_long, u32)] = &[
     (libc::SYS_dup2, 0),
 ];
 
+/// Calls that write to an open file, and the argument that is its descriptor. What is written through mapped memory is
+/// not among them: a file is mapped to be written to by many that only read it (`numpy.memmap`).
+const WRITES: &[(c_long, usize)] = &[
+    (libc::SYS_write, 0),
+    (libc::SYS_pwrite64, 0),
+    (libc::SYS_writev, 0),
+    (libc::SYS_pwritev, 0),
+    (libc::SYS_pwritev2, 0),
+    (libc::SYS_ftruncate, 0),
+    (libc::SYS_fallocate, 0),
+    (libc::SYS_sendfile, 0),
+    (libc::SYS_splice, 2),
+    (libc::SYS_copy_file_range, 2),
+];
+
+/// The argument that is the descriptor of a file written to.
+pub(super) fn written(number: u64) -> Option<usize> {
+    let found = WRITES.iter().find(|(n, _)| u64::try_from(*n) == Ok(number));
+    found.map(|(_, argument)| *argument)
+}
+
 /// The argument that is a used file's descriptor.
 pub(super) fn used(number: u64, args: &[u64; 6]) -> Option<usize> {
     let (number, argument) = USES.iter().find(|(n, _)| u64::try_from(*n) == Ok(number))?;
@@ -264,9 +285,9 @@ const fn low(argument: u32) -> u32 {
     16 + 8 * argument
 }
 
-/// Stops at the calls above, at uses of `inherited` files (few) and at calls of other architectures; io_uring, which would do without calls, is not there
-/// (ENOSYS), and programs do without it then.
-pub(super) fn filter(inherited: &[RawFd]) -> Vec<Instruction> {
+/// Stops at the calls above, at uses of `inherited` files (few), if it is asked for at writes, and at calls of other architectures; io_uring,
+/// which would do without calls, is not there (ENOSYS), and programs do without it then.
+pub(super) fn filter(inherited: &[RawFd], writes: bool) -> Vec<Instruction> {
     let load = |offset| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0);
     let give = |value| step(libc::BPF_RET | libc::BPF_K, value, 0, 0);
     let equal = |value, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no);
@@ -281,6 +302,9 @@ pub(super) fn filter(inherited: &[RawFd]) -> Vec<Instruction> {
         equal(libc::SYS_io_uring_setup as u32, 0, 1),
         give(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
     ];
+    for (number, _) in WRITES.iter().filter(|_| writes) {
+        program.extend([equal(*number as u32, 0, 1), give(trace)]);
+    }
     for (number, argument) in USES.iter().filter(|_| !inherited.is_empty()) {
         let skipped = 2 + 2 * inherited.len();
         program.extend([equal(*number as u32, 0, skipped as u8), load(low(*argument))]);

@@ -6,6 +6,7 @@
 //! | the tracer: start the command, stop at the calls that count | `serve`, `calls`, `raw::ptrace` |
 //! | what each call refers to | `tracer`, `program`, `sockets` |
 //! | what counts of it, and as what | `record`, `scope`, `state` |
+//! | what is refused | `trial` |
 //! | tell | [`Report`] |
 //!
 //! Mechanism: ptrace with a seccomp filter, so that only calls that name files or addresses stop (Linux 5.3, no
@@ -22,6 +23,7 @@ mod serve;
 mod sockets;
 mod state;
 mod tracer;
+mod trial;
 
 pub use report::{Name, Report, Stamp};
 pub use serve::{Request, children_cpu_ns, serve};

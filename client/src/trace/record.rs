@@ -20,6 +20,10 @@ const NAMES_MAX: usize = 300_000;
 /// Of what is only told to a person, so many are kept.
 const TOLD_MAX: usize = 20;
 
+/// Ends of names of files by which processes share a database: SQLite's, LMDB's, Python's `filelock`. Nothing in them is
+/// data.
+const LOCKS: [&str; 3] = ["-shm", "lock.mdb", ".lock"];
+
 /// Bytes of a cache of Python bytecode before the code: magic, flags, time and size of the source (PEP 552).
 const BYTECODE_HEADER: usize = 16;
 
@@ -38,12 +42,17 @@ pub(super) struct Record {
     clock: SystemClock,
     reads: BTreeMap<PathBuf, Stamp>,
     loaded: Vec<PathBuf>,
+    /// Whether its preparations are over.
+    pub(super) is_prepared: bool,
     seen: BTreeMap<PathBuf, String>,
     listed: BTreeMap<PathBuf, Digest>,
     writes: BTreeSet<PathBuf>,
+    refused: BTreeSet<PathBuf>,
     network: BTreeSet<String>,
     leftovers: BTreeSet<PathBuf>,
     made: HashSet<Id>,
+    /// Files that it opened to be written to before its preparations were over, as logs are.
+    held: HashSet<Id>,
     made_inodes: HashSet<u64>,
     /// Folders that are no links, where only others could change that.
     folders: HashSet<PathBuf>,
@@ -57,12 +66,15 @@ impl Record {
             clock: SystemClock::default(),
             reads: BTreeMap::new(),
             loaded: Vec::new(),
+            is_prepared: false,
             seen: BTreeMap::new(),
             listed: BTreeMap::new(),
             writes: BTreeSet::new(),
+            refused: BTreeSet::new(),
             network: BTreeSet::new(),
             leftovers: BTreeSet::new(),
             made: HashSet::new(),
+            held: HashSet::new(),
             made_inodes: HashSet::new(),
             folders: HashSet::new(),
             why: None,
@@ -96,6 +108,7 @@ impl Record {
         let meta = found.meta.as_ref();
         if meta.is_none() && found.path == Path::new(LOADED) {
             self.loaded = self.reads.keys().cloned().collect();
+            self.is_prepared = true;
             return;
         }
         if meta.is_some_and(|meta| self.is_made(meta)) || is_bytecode(&found.path) {
@@ -225,6 +238,26 @@ impl Record {
         };
         if !allowed && self.writes.len() < TOLD_MAX {
             self.writes.insert(path.to_path_buf());
+        }
+    }
+
+    pub(super) fn hold(&mut self, meta: &Metadata) {
+        if !self.is_prepared {
+            self.held.insert(id(meta));
+        }
+    }
+
+    /// Whether what is done to a file stays after a trial: it did not make it, and others may look at it.
+    pub(super) fn lasts(&self, path: &Path, meta: Option<&Metadata>) -> bool {
+        let made = meta.is_some_and(|meta| self.is_made(meta) || self.held.contains(&id(meta)));
+        let placed = matches!(self.scope.place(path), Place::Input | Place::Elsewhere);
+        let disposable = is_bytecode(path) || is_named(path, &LOCKS) || self.scope.is_cache(path);
+        placed && !disposable && (!made || is_log(path))
+    }
+
+    pub(super) fn refuse(&mut self, path: &Path) {
+        if self.refused.len() < TOLD_MAX {
+            self.refused.insert(path.to_path_buf());
         }
     }
 
@@ -368,6 +401,7 @@ impl Record {
             listed: self.listed.keys().map(name).collect(),
             names: self.listed.values().copied().collect(),
             writes: self.writes.iter().map(name).collect(),
+            refused: self.refused.iter().map(name).collect(),
             network: self.network.iter().cloned().collect(),
             leftovers: self.leftovers.iter().map(name).collect(),
             ..Report::default()
@@ -413,6 +447,16 @@ fn parts(path: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<_> = parts.map(|c| PathBuf::from(c.as_os_str())).collect();
     parts.reverse();
     parts
+}
+
+/// Of a database: what is written to it counts as written to the database. Who only reads makes it, too.
+pub(super) fn is_log(path: &Path) -> bool {
+    is_named(path, &["-wal"])
+}
+
+fn is_named(path: &Path, ends: &[&str]) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    ends.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 /// The folder of bytecode, or something in it.

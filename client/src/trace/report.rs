@@ -84,6 +84,8 @@ pub struct Report {
     pub names: Vec<Digest>,
     /// What was written outside of the outputs and temporary folders (the first few).
     pub writes: Vec<Name>,
+    /// What it was not let write, being a trial (the first few).
+    pub refused: Vec<Name>,
     /// Who was talked to (the first few).
     pub network: Vec<String>,
     /// What lay in the outputs before and was looked at (the first few).

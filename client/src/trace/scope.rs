@@ -25,6 +25,7 @@ pub(super) struct Scope {
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
     temporary: Vec<PathBuf>,
+    caches: Vec<PathBuf>,
 }
 
 impl Scope {
@@ -34,16 +35,27 @@ impl Scope {
         let temporary: Vec<_> = temporary
             .chain(env::var_os("TMPDIR").map(PathBuf::from))
             .collect();
+        let below_home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache"));
+        let caches = env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(below_home);
+        let caches: Vec<_> = caches.into_iter().collect();
         Scope {
             directory: env::current_dir().unwrap_or_default(),
             inputs: both(inputs),
             outputs: both(outputs),
             temporary: both(&temporary),
+            caches: both(&caches),
         }
     }
 
     pub(super) fn outputs(&self) -> &[PathBuf] {
         &self.outputs
+    }
+
+    /// Whether programs keep there what they can make again.
+    pub(super) fn is_cache(&self, path: &Path) -> bool {
+        self.caches.iter().any(|root| path.starts_with(root)) && !path.starts_with(&self.directory)
     }
 
     /// Whether an output lies below: the command may make it for that.

@@ -25,6 +25,8 @@ pub struct Request {
     pub inputs: Vec<PathBuf>,
     /// Declared outputs.
     pub outputs: Vec<PathBuf>,
+    /// Whether what would last of the command is refused, once it has looked for [`LOADED`](super::report::LOADED).
+    pub trial: bool,
     /// The command and its arguments.
     pub command: Vec<OsString>,
 }
@@ -52,10 +54,7 @@ pub fn serve(request: Request) -> io::Result<()> {
         .collect();
     let numbers: Vec<RawFd> = open.iter().map(|(number, _)| *number).collect();
     let before = children_cpu_ns();
-    let spawned = ptrace::spawn(&command?, &calls::filter(&numbers))?;
-    if let Some(e) = &spawned.untraced {
-        record.incomplete(format!("it cannot be traced here ({e})"));
-    }
+    let spawned = ptrace::spawn(&command?, &calls::filter(&numbers, request.trial))?;
     if calls::ARCHITECTURE.is_none() {
         record.incomplete("it cannot be traced on this architecture");
     }
@@ -64,14 +63,20 @@ pub fn serve(request: Request) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
-    let mut tracer = Tracer::new(record, open);
+    let mut tracer = Tracer::new(record, open, request.trial);
     let end = tracer.follow(Some(spawned.pid))?;
     tracer.settle()?;
+    let failures = spawned.failures();
+    if let Some(e) = &failures.untraced {
+        tracer
+            .record
+            .incomplete(format!("it cannot be traced here ({e})"));
+    }
     let left = tracer.is_left();
     if left {
         tracer.record.incomplete("it left processes in the background");
     }
-    let failed = spawned.failure().and_then(|e| e.raw_os_error());
+    let failed = failures.unstarted.and_then(|e| e.raw_os_error());
     let (exit, signal) = match end {
         Some(End::Exit(code)) => (Some(code), None),
         Some(End::Signal(signal)) => (None, Some(signal)),

@@ -40,11 +40,11 @@ const HARMLESS_DEVICES: [&str; 11] = [
 ];
 
 /// A call that has begun.
-struct Begun {
-    call: Call,
-    args: [u64; 6],
-    first: Option<Found>,
-    second: Option<Found>,
+pub(super) struct Begun {
+    pub(super) call: Call,
+    pub(super) args: [u64; 6],
+    pub(super) first: Option<Found>,
+    pub(super) second: Option<Found>,
 }
 
 pub(super) struct Tracer {
@@ -60,6 +60,8 @@ pub(super) struct Tracer {
     /// Unix sockets without a file that the command itself made.
     pub(super) sockets: HashSet<Vec<u8>>,
     name_space: Option<PathBuf>,
+    /// Whether what would last is refused, once its preparations are over.
+    pub(super) is_trial: bool,
 }
 
 /// How a process ended.
@@ -69,7 +71,7 @@ pub(super) enum End {
 }
 
 impl Tracer {
-    pub(super) fn new(record: Record, inherited: Vec<(RawFd, PathBuf)>) -> Tracer {
+    pub(super) fn new(record: Record, inherited: Vec<(RawFd, PathBuf)>, trial: bool) -> Tracer {
         Tracer {
             record,
             inherited,
@@ -79,6 +81,7 @@ impl Tracer {
             unannounced: HashSet::new(),
             sockets: HashSet::new(),
             name_space: fs::read_link("/proc/self/ns/mnt").ok(),
+            is_trial: trial,
         }
     }
 
@@ -214,9 +217,14 @@ impl Tracer {
             return None;
         }
         let call = calls::call(number);
+        if let Some(argument) = calls::written(number)
+            && self.refuses_write(tid, args[argument])
+        {
+            return None;
+        }
         if let Some(argument) = calls::used(number, &args) {
             self.use_inherited(tid, args[argument]);
-        } else if call.is_none() && !calls::is_use(number) {
+        } else if call.is_none() && !calls::is_use(number) && calls::written(number).is_none() {
             self.record
                 .incomplete(format!("system call {number} is not known"));
         }
@@ -277,7 +285,8 @@ impl Tracer {
             }
             Call::ChangeOpen | Call::Connect | Call::Bind | Call::Listen => {}
         }
-        if matches!(call, Call::SendTo | Call::SendMessage | Call::SendMessages) {
+        if matches!(call, Call::SendTo | Call::SendMessage | Call::SendMessages) || self.refuses(tid, &begun)
+        {
             return false;
         }
         self.begun.insert(tid, begun);
@@ -411,6 +420,7 @@ impl Tracer {
         }
         if writes || made {
             self.record.write(&path);
+            self.record.hold(&meta);
         }
         if reads {
             self.record.content(&path, &meta, &way);

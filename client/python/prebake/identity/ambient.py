@@ -64,6 +64,23 @@ _DIALECT = [
 ]
 
 
+def is_traced() -> bool:
+    """Whether what runs now is looked at by torch and not only run: to be made a graph, differentiated,
+    mapped over batches, or run without data. What is returned must then be made of what was given."""
+    torch = sys.modules.get("torch._C")
+    if torch is None:
+        return False
+    try:
+        return bool(
+            torch._get_tracing_state() is not None
+            or torch._len_torch_dispatch_stack()
+            or torch._functorch.peek_interpreter_stack() is not None
+        )
+    except AttributeError:
+        # It is being imported, or is a version that names them otherwise.
+        return False
+
+
 class Seen:
     """What tells that a setting may be another one, as it is now. Objects that are `kept` are equal only to
     themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import dis
 import sys
 import types
 from collections.abc import Iterator
@@ -21,28 +22,32 @@ _METHODS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 class _Does(NamedTuple):
-    """What code does with globals: those that it changes; those that it takes otherwise than for an
-    attribute; functions of which it takes nothing, or hands on what they return; and whether it writes into
-    anything."""
+    """What code does with globals: those that it changes; those that it puts what it is given into; those
+    that it takes otherwise than for an attribute; functions of which it takes nothing, or hands on what they
+    return; and whether it writes into anything."""
 
     changes: set[str]
+    collects: set[str]
     takes: set[str]
     goes_on_to: set[str]
     writes: bool
 
 
-def by(function: types.FunctionType) -> Iterator[tuple[types.ModuleType, str]]:
+def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tuple[types.ModuleType, str]]:
     """The module and the names of data that a function changes: names that it assigns, tables that it writes
     into, objects of which it sets an attribute, or calls a method that changes them or has its own name,
     context variables that it sets. Whether one counts, `counts` tells by what it is then. Where it goes on
     to functions of its module for nothing but their effect, theirs too. What others keep is no setting but
-    what they found (compiled expressions, formats that were tried)."""
+    what they found (compiled expressions, formats that were tried). So of a function that is not called for
+    nothing else, only the tables that it puts what it is given into, as one that returns a handle to what it
+    registered."""
     space = function.__globals__
     name = space.get("__name__")
     module = sys.modules.get(name) if type(name) is str else None
     if type(module) is not types.ModuleType or vars(module) is not space or packages.owner(name) is None:
         return
-    for name in sorted(_changed(function, DEPTH_MAX)):
+    changed = _changed(function, DEPTH_MAX) if is_for_nothing else _collects(function.__code__)
+    for name in sorted(changed):
         if name in space:
             yield module, name
 
@@ -61,6 +66,14 @@ def counts(module: types.ModuleType, name: str) -> bool:
 def value(found: Any) -> Any:
     """What counts of such data."""
     return found.get(None) if type(found) is contextvars.ContextVar else found
+
+
+def _collects(code: types.CodeType) -> set[str]:
+    # Most write into nothing, and to go through all that they do takes long.
+    return _does(code).collects if _STORES in code.co_code[::2] else set()
+
+
+_STORES = dis.opmap["STORE_SUBSCR"]
 
 
 def _changed(function: types.FunctionType, depth: int) -> set[str]:
@@ -86,7 +99,9 @@ def _own(names: set[str], space: dict[str, Any]) -> Iterator[types.FunctionType]
 
 
 def _does(code: types.CodeType) -> _Does:
-    does = _Does(set(), set(), set(), False)
+    does = _Does(set(), set(), set(), set(), False)
+    #: The global that was taken right after a parameter, in the same statement: what is written into it then.
+    into = ""
     writes, last = False, ""
     #: Callables that calls are to be made of, by the names of globals.
     called: list[str] = []
@@ -110,6 +125,12 @@ def _does(code: types.CodeType) -> _Does:
                 does.changes.add(last)
         elif last:
             does.takes.add(last)
+        if name == "STORE_SUBSCR" and into:
+            does.collects.add(into)
+        if name == "LOAD_GLOBAL" and given == 1:
+            into = each.argval
+        elif name.startswith(("STORE_", "POP_TOP", "RETURN_")):
+            into = ""
         if name == "STORE_GLOBAL" and given == 1:
             does.changes.add(each.argval)
         given = 1 if name == "LOAD_FAST" and each.argval in parameters else given + 1 if given else 0

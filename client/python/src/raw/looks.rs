@@ -1,4 +1,4 @@
-//! Looks at files that are not opened: `os.stat`, `os.lstat`, `os.access`. Python has no audit event for them, and
+//! Looks at files that are not opened: `os.stat`, `os.lstat`, `os.access`, `os.readlink`, `os.fstat`. Python has no audit event for them, and
 //! `os.path.exists` and `pathlib` are made of them.
 //!
 //! The function behind each is exchanged for one that tells first and then calls it. The Python object stays the same, so
@@ -16,13 +16,14 @@ use std::ptr;
 use std::sync::OnceLock;
 
 /// Names of the events, by the number of the function.
-const EVENTS: [&str; 3] = ["os.stat", "os.lstat", "os.access"];
+const EVENTS: [&str; 5] = ["os.stat", "os.lstat", "os.access", "os.readlink", "os.fstat"];
 
 /// What tells, by the number of the function.
-const TELLERS: [PyCFunctionFastWithKeywords; 3] = [tell::<0>, tell::<1>, tell::<2>];
+const TELLERS: [PyCFunctionFastWithKeywords; 5] =
+    [tell::<0>, tell::<1>, tell::<2>, tell::<3>, tell::<4>];
 
 /// What was there before.
-static ORIGINALS: [OnceLock<PyCFunctionFastWithKeywords>; 3] = [const { OnceLock::new() }; 3];
+static ORIGINALS: [OnceLock<PyCFunctionFastWithKeywords>; 5] = [const { OnceLock::new() }; 5];
 
 /// The beginning of a `PyCFunctionObject`, as in every CPython since 3.0; [`definition`] checks it.
 #[repr(C)]

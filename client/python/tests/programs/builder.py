@@ -62,6 +62,8 @@ class Builder:
         #: Expressions that are evaluated before each call and after all of them, in the script.
         self.between: list[str] = []
         self.after: list[str] = []
+        #: Expressions that are printed after all: what calls did beside their values.
+        self.left: list[str] = []
         #: Functions in the script that are given each call, and its number.
         self.inside: list[str] = []
         #: How many calls or elements there are in a run, and the one that alone has what constructs make.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from builder import Builder, construct
 
 
-def _between(b: Builder, text: str, *imports: str) -> None:
+def between(b: Builder, text: str, *imports: str) -> None:
     """Has lines run before each call, which is the `j`th."""
     where = b.rng.choice(["main", "setup"])
     b.need(where, *imports)
@@ -22,35 +22,35 @@ def _between(b: Builder, text: str, *imports: str) -> None:
 
 @construct
 def between_print_options(b: Builder) -> str:
-    _between(b, "np.set_printoptions(precision=j + {k})", "import numpy as np")
+    between(b, "np.set_printoptions(precision=j + {k})", "import numpy as np")
     b.need(b.home, "import numpy as np")
     return "str(np.arange(3) / (i + 7.0))"
 
 
 @construct
 def between_precision(b: Builder) -> str:
-    _between(b, "dc.getcontext().prec = j + {k}", "import decimal as dc")
+    between(b, "dc.getcontext().prec = j + {k}", "import decimal as dc")
     b.need(b.home, "from decimal import Decimal as Dec")
     return "str(Dec(1) / Dec(i + 7))"
 
 
 @construct
 def between_dialects(b: Builder) -> str:
-    _between(b, f"csv.register_dialect('b{b.n}', delimiter=',;:|!+-_.'[(j + {{k}}) % 9])", "import csv")
+    between(b, f"csv.register_dialect('b{b.n}', delimiter=',;:|!+-_.'[(j + {{k}}) % 9])", "import csv")
     b.need(b.home, "import csv, io")
     return f"[list(r) for r in csv.reader(io.StringIO(f'a,b;c:d|e!f+g-h_{{i}}'), dialect='b{b.n}')]"
 
 
 @construct
 def between_pandas_options(b: Builder) -> str:
-    _between(b, "pd.set_option('display.precision', j + {k})", "import pandas as pd")
+    between(b, "pd.set_option('display.precision', j + {k})", "import pandas as pd")
     b.need(b.home, "import pandas as pd")
     return "pd.DataFrame({'a': [(i + 1) / 7]}).to_string()"
 
 
 @construct
 def between_error_states(b: Builder) -> str:
-    _between(b, "np.seterr(divide=['ignore', 'raise'][(j + {k}) % 2])", "import numpy as np")
+    between(b, "np.seterr(divide=['ignore', 'raise'][(j + {k}) % 2])", "import numpy as np")
     b.need(b.home, "import numpy as np")
     b.add(
         b.home,
@@ -67,7 +67,7 @@ def between_error_states(b: Builder) -> str:
 
 @construct
 def between_variables(b: Builder) -> str:
-    _between(b, f"os.environ['FZ_B{b.n}'] = str(j + {{k}})", "import os")
+    between(b, f"os.environ['FZ_B{b.n}'] = str(j + {{k}})", "import os")
     b.need("lib", "import os.path")
     b.add("lib", f"def shown_{b.n}(i):\n    return os.path.expandvars(f'$FZ_B{b.n} {{i}}')")
     return f"{b.use(b.home, 'lib')}shown_{b.n}(i)"
@@ -77,14 +77,14 @@ def between_variables(b: Builder) -> str:
 def between_context_variable(b: Builder) -> str:
     b.need("conf", "import contextvars")
     b.add("conf", f"CV_{b.n} = contextvars.ContextVar('cv{b.n}', default=1)")
-    _between(b, f"conf.CV_{b.n}.set(j + {{k}})", "import conf")
+    between(b, f"conf.CV_{b.n}.set(j + {{k}})", "import conf")
     return f"{b.use(b.home, 'conf')}CV_{b.n}.get() * (i + 1)"
 
 
 @construct
 def between_state(b: Builder) -> str:
     b.add("conf", f"_st_{b.n} = {{'k': 1}}\ndef get_{b.n}():\n    return _st_{b.n}['k']")
-    _between(b, f"conf._st_{b.n}.update(k=j + {{k}})", "import conf")
+    between(b, f"conf._st_{b.n}.update(k=j + {{k}})", "import conf")
     return f"{b.use(b.home, 'conf')}get_{b.n}() * (i + 1)"
 
 
@@ -101,13 +101,13 @@ def between_closure(b: Builder) -> str:
         put{b.n}, ask{b.n} = cell_{b.n}(1)
     """,
     )
-    _between(b, f"lib.put{b.n}(j * {{k}})", "import lib")
+    between(b, f"lib.put{b.n}(j * {{k}})", "import lib")
     return f"{b.use(b.home, 'lib')}ask{b.n}(i)"
 
 
 @construct
 def between_patches(b: Builder) -> str:
-    _between(
+    between(
         b, "string.Formatter.format_field = lambda self, v, spec: str(v) * (j % 3 + {k})", "import string"
     )
     b.need(b.home, "import string")
@@ -118,7 +118,7 @@ def between_patches(b: Builder) -> str:
 def between_registrations(b: Builder) -> str:
     b.need("conf", "import functools")
     b.add("conf", f"@functools.singledispatch\ndef disp_{b.n}(x):\n    return 'any'")
-    _between(b, f"conf.disp_{b.n}.register(int, lambda x: x * (j + {{k}}))", "import conf")
+    between(b, f"conf.disp_{b.n}.register(int, lambda x: x * (j + {{k}}))", "import conf")
     return f"{b.use(b.home, 'conf')}disp_{b.n}(i)"
 
 
@@ -152,20 +152,20 @@ def between_folders(b: Builder) -> str:
 def between_files(b: Builder) -> str:
     b.need("lib", "import pathlib")
     b.add("lib", f"def from_file_{b.n}():\n    return pathlib.Path('work{b.n}.tmp').read_text()")
-    _between(b, f"pathlib.Path('work{b.n}.tmp').write_text(str(j * {{k}}))", "import pathlib")
+    between(b, f"pathlib.Path('work{b.n}.tmp').write_text(str(j * {{k}}))", "import pathlib")
     return f"{b.use(b.home, 'lib')}from_file_{b.n}() + str(i)"
 
 
 @construct
 def between_seeds(b: Builder) -> str:
-    _between(b, "random.seed(j % 2 + {k})", "import random")
+    between(b, "random.seed(j % 2 + {k})", "import random")
     b.need(b.home, "import random")
     return "[random.random(), i]"
 
 
 @construct
 def between_image_settings(b: Builder) -> str:
-    _between(b, "Image.MAX_IMAGE_PIXELS = (j % 2) * 900 + {k}", "from PIL import Image")
+    between(b, "Image.MAX_IMAGE_PIXELS = (j % 2) * 900 + {k}", "from PIL import Image")
     b.need(b.home, "from PIL import Image", "import io")
     b.add(
         b.home,

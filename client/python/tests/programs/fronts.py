@@ -51,6 +51,8 @@ def finish(b: Builder, name: str) -> None:
     for each in reversed(b.around):
         body = f"with {each}:\n" + textwrap.indent(body, "    ")
     b.add("main", body, "for row in rows:\n    print(repr(row))")
+    for each in b.left:
+        b.add("main", f"print({each})")
 
 
 @front(8)

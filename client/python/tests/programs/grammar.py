@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
 
-for kind in ("settings", "library", "names", "objects", "patches", "files", "between", "hidden", "given"):
+KINDS = (
+    *("settings", "library", "names", "objects", "patches", "files", "between", "hidden", "given"),
+    *("effects", "compiled", "switched"),
+)
+for kind in KINDS:
     # Each adds its own; a seed means the same as long as the order is.
     importlib.import_module(f"constructs_{kind}")
 
@@ -41,7 +45,7 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
     rng = random.Random(f"{seed} rare")
     if not rng.randrange(RARE_EVERY):
         b.count, b.rare = COUNT_RARE, rng.randrange(COUNT_RARE)
-        if any(name.startswith(("between", "within")) for name in names):
+        if any(name.startswith(("between", "within", "switched")) for name in names):
             # There are two arguments, in turn.
             b.rare %= 2
     for n in kept:

@@ -16,14 +16,17 @@ Exits with 1 if anything is wrong.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import queue
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import builder
 import grammar
 from compare import Outcome, check, program_of, words
 from machine import Machine
@@ -48,12 +51,19 @@ class Work:
         for path in kept:
             for python in self.pythons:
                 self.todo.put((python, path))
-        for seed in range(asked.first, asked.first + asked.programs):
+        for n, seed in enumerate(itertools.islice(self._seeds(), asked.programs)):
             # Each version has all fronts and all constructs, of other seeds.
-            self.todo.put((self.pythons[seed % len(self.pythons)], seed))
+            self.todo.put((self.pythons[n % len(self.pythons)], seed))
         self.report = Report()
         self.lock = threading.Lock()
         self.until = time.monotonic() + asked.seconds if asked.seconds else None
+
+    def _seeds(self) -> Iterator[int]:
+        """From the first on, all or those whose programs have constructs that are asked for."""
+        wanted = self.asked.construct
+        for seed in itertools.count(self.asked.first):
+            if not wanted or not set(wanted).isdisjoint(grammar.drawn(seed)[1]):
+                yield seed
 
     def worker(self) -> None:
         """Runs programs until none is left."""
@@ -118,6 +128,14 @@ def main() -> int:
     arguments.add_argument("--jobs", type=int, default=2, help="programs at a time")
     arguments.add_argument("--python", action="append", default=[], help="another interpreter with prebake")
     arguments.add_argument("--front", help="the same front for all")
+    arguments.add_argument(
+        "--construct",
+        action="append",
+        default=[],
+        choices=list(builder.CONSTRUCTS),
+        metavar="NAME",
+        help="only programs that have it, or another that is named so",
+    )
     arguments.add_argument("--seconds", type=float, help="begin no program after so long")
     arguments.add_argument("--keep", type=Path, help="where programs that fail are written down")
     arguments.add_argument("--out", type=Path, help="all counts, as JSON")

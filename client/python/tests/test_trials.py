@@ -1,0 +1,98 @@
+"""A trial runs a user's function again, on the files as they are: whoever called it once is not to find that
+it was called again, and a hit leaves nothing out."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prebake._demo_daemon import PrivateDaemon
+
+WRITES = {
+    "a row": """
+import sqlite3
+def f(i):
+    with sqlite3.connect("log.db") as log:
+        log.execute("insert into log values (?)", [i])
+    return i * 10
+""",
+    "a row, by one who hides it": """
+import importlib
+def f(i):
+    log = importlib.import_module("sqli" + "te3").connect("log.db")
+    log.execute("insert into log values (?)", [i])
+    log.commit()
+    return i * 10
+""",
+}
+FRONTS = {
+    "function": "f = prebake.cached(f)\nprint([f(i) for i in range(4)])",
+    "steps": "def load(path): return int(open(path).read())\n"
+    "ds = prebake.wrap([f'{i}.txt' for i in range(4)], [load, f])\nprint([ds[i] for i in range(4)])",
+    "stream": "@prebake.cached\ndef each():\n    for i in range(4):\n        yield f(i)\nprint(list(each()))",
+    "data set": "class D:\n    def __len__(self): return 4\n    def __getitem__(self, i): return f(i)\n"
+    "ds = prebake.wrap(D())\nprint([ds[i] for i in range(4)])",
+}
+
+
+def run(daemon: PrivateDaemon, folder: Path) -> str:
+    for i in range(4):
+        (folder / f"{i}.txt").write_text(str(i))
+    done = subprocess.run(
+        [sys.executable, "main.py"],
+        cwd=folder,
+        env={**os.environ, "PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("writes", WRITES)
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_each_call_writes_once(
+    daemon: PrivateDaemon, tmp_path: Path, front: str, writes: str, journal: str
+) -> None:
+    log = sqlite3.connect(tmp_path / "log.db")
+    log.execute(f"pragma journal_mode = {journal}")
+    log.execute("create table log (i)")
+    log.commit()
+    (tmp_path / "main.py").write_text(f"import prebake\n{WRITES[writes]}\n{FRONTS[front]}\n")
+    for job in (1, 2, 3):
+        assert run(daemon, tmp_path) == "[0, 10, 20, 30]\n"
+        rows = sorted(i for (i,) in log.execute("select i from log"))
+        assert rows == sorted([0, 1, 2, 3] * job), f"job {job}"
+        # No connection of this process lasts between two jobs, or who opens it last never tidies up.
+        log.close()
+        log = sqlite3.connect(tmp_path / "log.db")
+
+
+READS = """
+import sqlite3
+def f(i):
+    return sqlite3.connect("log.db").execute("select i * ? from log", [i]).fetchone()[0]
+"""
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_reading_a_database_fails_in_no_trial(
+    daemon: PrivateDaemon, tmp_path: Path, front: str, journal: str
+) -> None:
+    log = sqlite3.connect(tmp_path / "log.db")
+    log.execute(f"pragma journal_mode = {journal}")
+    log.execute("create table log (i)")
+    log.execute("insert into log values (5)")
+    log.commit()
+    log.close()
+    (tmp_path / "main.py").write_text(f"import prebake\n{READS}\n{FRONTS[front]}\n")
+    for k in (5, 5, 7, 7):
+        with sqlite3.connect(tmp_path / "log.db") as log:
+            log.execute("update log set i = ?", [k])
+        assert run(daemon, tmp_path) == f"{[i * k for i in range(4)]}\n"
