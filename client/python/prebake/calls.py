@@ -143,7 +143,9 @@ CALLS: dict[str, Code | str] = {
         words(
             "os.umask codecs.register codecs.unregister codecs.register_error signal.signal signal.alarm "
             "signal.setitimer resource.setrlimit atexit.register mimetypes.add_type mimetypes.init "
-            "logging.disable logging.addLevelName"
+            "logging.disable logging.addLevelName sys.setswitchinterval threading.stack_size gc.enable "
+            "gc.disable gc.freeze gc.set_threshold tracemalloc.start tracemalloc.stop faulthandler.enable "
+            "faulthandler.disable os.mkfifo os.mknod os.nice os.setpriority os.sched_setaffinity"
         ),
         Code.EFFECT,
     ),
@@ -164,8 +166,9 @@ CALLS: dict[str, Code | str] = {
             "sys._getframe sys.modules sys._current_frames inspect.stack inspect.currentframe "
             "gc.get_objects gc.get_referrers importlib.import_module importlib.__import__ "
             "inspect.getsource inspect.getsourcelines inspect.findsource inspect.getcomments "
-            "importlib.reload pydoc.locate pkgutil.resolve_name runpy builtins.globals "
-            "builtins.locals builtins.eval builtins.exec builtins.__import__ builtins.compile ctypes"
+            "importlib.reload importlib.util.find_spec pydoc.locate pkgutil.resolve_name runpy "
+            "builtins.globals builtins.locals builtins.eval builtins.exec builtins.__import__ "
+            "builtins.compile ctypes"
         ),
         Code.DYNAMIC,
     ),

@@ -9,6 +9,7 @@ class Epoch:
     """The items given to the caller since an epoch began."""
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._given, self._given_count = bytearray(count), 0
 
     def begins(self, indices: Sequence[int], may: Callable[[], bool]) -> bool:

@@ -66,6 +66,7 @@ class Pipeline:
         self._changed = 0
         #: Of each thread: the record of what it made last, what it was given, and whether the cut may move.
         self._own = threading.local()
+        self._epoch = Epoch(0)
         self.restart()
 
     def restart(self) -> None:
@@ -81,7 +82,8 @@ class Pipeline:
         folder = working_folder()
         self.source.refresh()
         self.steps = self.source.steps
-        self._epoch = Epoch(self.source.count)
+        if self._epoch.count != self.source.count:
+            self._epoch = Epoch(self.source.count)
         #: Steps before the cut are shared, as far as they can be known.
         end = len(self.steps) if self.split is None else min(self.split, len(self.steps))
         self.cut = next((i for i, step in enumerate(self.steps[:end]) if self._is_random(step)), end)

@@ -156,7 +156,10 @@ SWITCHES = [
         called_of_torch("get_float32_matmul_precision", "set_float32_matmul_precision", "medium"),
         "torch.get_float32_matmul_precision",
     ),
-    flag(of_torch("device", "meta"), "torch._C._len_torch_function_stack"),
+    also(
+        Switch(of_torch("device", "meta"), "prebake.identity.ambient.torch_modes", "modes of torch"),
+        pytest.mark.torch,
+    ),
     flag(dispatching, "torch._C._len_torch_dispatch_stack"),
     also(Switch(casting("bfloat16"), "torch", "torch"), pytest.mark.torch),
     also(Switch(casting("float16"), "torch", "torch", casting("bfloat16")), pytest.mark.torch),
@@ -256,7 +259,7 @@ def test_every_entry_is_switched() -> None:
     entries |= {"locale", "kept", *(tells.__name__ for _, tells in package_settings.ASKED)}
     assert {each.noticed for each in switched} == entries
     told = {f"{module}.{name}" for module, name, _ in ambient._FLAGS}
-    told |= {"contexts", "dialects", "locale", "pandas options", "flushes to zero"}
+    told |= {"contexts", "dialects", "locale", "pandas options", "flushes to zero", "modes of torch"}
     assert {each.told for each in switched} == told | {tells.__name__ for tells in package_settings._ALL}
 
 

@@ -108,6 +108,16 @@ def f():
         ['WORDS["7"] = 9', "ROWS[7][1] = 9", 'WORDS["7"] = 7'],
         ["(7, 7)", "(9, 7)", "(9, 9)", "(7, 9)"],
     ),
+    "a table of an installed module, in place": (
+        """
+import html, html.entities
+@prebake.cached
+def f():
+    return html.unescape("&eacute;")
+""",
+        ['html.entities.html5.update({"eacute;": "1"})', 'html.entities.html5["eacute;"] = "2"'],
+        ["\u00e9", "1", "2"],
+    ),
     "where a link leads to": (
         """
 import os
@@ -184,6 +194,17 @@ def f():
 """,
         ["h = register_module_forward_hook(lambda m, a, o: o + 1)", "h.remove()"],
         ["4.0", "6.0", "4.0"],
+    ),
+    "the device that is chosen for all": (
+        """
+import torch
+@prebake.cached
+def f():
+    return torch.ones(2).device.type
+torch.set_default_device("cpu")
+""",
+        ['torch.set_default_device("meta")', 'torch.set_default_device("cpu")'],
+        ["cpu", "meta", "cpu"],
     ),
     "being made a graph": (
         """

@@ -30,7 +30,7 @@ PAIR = (1, [2, 3])
 OPTIONS = {"size": 3}
 WEIGHTS = np.arange(4)
 TRAIN, VALID = ["a", "b"], ["c"]
-LONG = list(range(2000))
+LONG = list(range(70_000))
 ROWS = [[i, i + 1] for i in range(100)]
 
 

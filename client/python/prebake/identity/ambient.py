@@ -28,8 +28,6 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch", "get_num_threads", len(os.sched_getaffinity(0))),
     ("torch", "are_deterministic_algorithms_enabled", False),
     ("torch", "get_float32_matmul_precision", "highest"),
-    # `with torch.device(...)`, and whatever else takes calls of torch for itself.
-    ("torch._C", "_len_torch_function_stack", 0),
     ("torch._C", "_len_torch_dispatch_stack", 0),
 )
 #: The same without the values, and what tells whether others may have changed: as few calls as can be, since
@@ -42,6 +40,7 @@ SETTINGS = (
     ("PIL.Image", "MAX_IMAGE_PIXELS"),
     ("PIL.ImageFile", "LOAD_TRUNCATED_IMAGES"),
     (__name__, "flushes"),
+    (__name__, "torch_modes"),
     (__name__, "decimal_context"),
     # Last: to ask for the decimal context makes one.
     (__name__, "kept"),
@@ -145,6 +144,8 @@ def values() -> Iterator[tuple[str, Any]]:
     yield "locale", numeric_locale()
     if flushes():
         yield "flushes to zero", True
+    if modes := torch_modes():
+        yield "modes of torch", modes
     if options := pandas_options():
         yield "pandas options", options
     yield from package_settings.changed()
@@ -181,6 +182,18 @@ def flushes() -> bool:
 
 
 _SMALLEST = 5e-324
+
+
+def torch_modes() -> list[str]:
+    """What takes calls of torch for itself: `with torch.device(...)`, `torch.set_default_device`."""
+    torch = sys.modules.get("torch._C")
+    try:
+        if torch is None or not torch._len_torch_function_stack():
+            return []
+        stack = map(torch._get_function_stack_at, range(torch._len_torch_function_stack()))
+        return [f"{type(each).__qualname__} {getattr(each, 'device', '')}" for each in stack]
+    except AttributeError:
+        return []
 
 
 def dialects() -> Any:

@@ -38,7 +38,7 @@ def statements(frame: types.FrameType | None) -> list[str]:
         code = frame.f_code
         if code.co_exceptiontable:
             for place, names in _around(code, frame.f_lasti):
-                found.append(place + _given(frame, names) if names else place)
+                found.append(place + _given(frame, names) if names and _is_users(frame) else place)
         frame = frame.f_back
     return found
 
@@ -46,6 +46,13 @@ def statements(frame: types.FrameType | None) -> list[str]:
 def of_caller() -> list[str]:
     """Those around the caller of who asks."""
     return statements(sys._getframe(2))
+
+
+def _is_users(frame: types.FrameType) -> bool:
+    """Whether it is the user who says what the manager is given: packages hold locks, and count. What makes a
+    decorator of a manager calls it for the user."""
+    name = frame.f_globals.get("__name__")
+    return name == "contextlib" or type(name) is str and packages.owner(name) is None
 
 
 def _given(frame: types.FrameType, names: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import marks, packages
+from prebake.calls import MUTATORS
 from prebake.errors import Refused
 from prebake.identity import world
 from prebake.purity import kept, sources
@@ -77,9 +78,10 @@ def places() -> list[tuple[dict[str, Any], str]]:
     found = []
     for each in _assigned(len(sys.modules)):
         if (each.distribution in _relied_on or _is_everywhere(each)) and _counts(each):
-            space = vars(each.owner)
+            space = _space(each.owner)
             # What `vars` gives of a class only shows it.
-            found.append((space if type(space) is dict else gc.get_referents(space)[0], each.name))
+            held = space if type(space) is dict else gc.get_referents(space)[0]
+            found.append((held, each.name))
     return found
 
 
@@ -95,7 +97,7 @@ def _is_everywhere(each: Assigned) -> bool:
     """Whether all installed code may come upon it: a registry or a function of the standard library, in which
     modules go on to each other (`pickle` to `copyreg`)."""
     standard = each.distribution.startswith(_STANDARD.format(""))
-    return standard and (each.by_call or callable(vars(each.owner).get(each.name)))
+    return standard and (each.by_call or callable(_member(each.owner, each.name)))
 
 
 #: What is assigned may itself use the distribution.
@@ -106,12 +108,14 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     # Descriptions are made of these.
     from prebake.code import identify
 
-    space = vars(each.owner)
+    space = _space(each.owner)
+    assert space is not None, "it has a distribution"
     encoder.watch.looked_up(space, each.name)
     if each.name not in space or not _counts(each):
         return
-    owner = getattr(each.owner, "__qualname__", "")
-    of = each.owner.__module__ if owner else each.owner.__name__
+    is_module = issubclass(type(each.owner), types.ModuleType)
+    owner = "" if is_module else getattr(each.owner, "__qualname__", type(each.owner).__qualname__)
+    of = each.owner.__name__ if is_module else each.owner.__module__
     label = ".".join(filter(None, (of, owner, each.name)))
     try:
         known = identify(kept.value(space[each.name]), label, by_itself=encoder.by_itself)
@@ -160,6 +164,7 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
                     found[id(owner), last] = Assigned(owner, last, distribution, False)
         for path, is_for_nothing in (*((p, True) for p in said.called), *((p, False) for p in said.taken)):
             for called in _resolved(list(path), space, said.imported):
+                called = _wrapped(called)
                 if type(called) is not types.FunctionType:
                     continue
                 for module, name in kept.by(called, is_for_nothing):
@@ -168,10 +173,19 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
     return tuple(found.values())
 
 
+def _wrapped(called: Any) -> Any:
+    """What `contextlib.contextmanager` made a context manager of."""
+    if type(called) is types.FunctionType and called.__module__ != called.__globals__.get("__name__"):
+        return called.__dict__.get("__wrapped__", called)
+    return called
+
+
 def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tuple[str, str]]]) -> list[Any]:
-    """What a dotted name may stand for. No object's own code is run for this."""
+    """What a dotted name may stand for. No object's own code is run for this. What the user's modules made
+    themselves are no settings, of whichever class it is."""
     first, *rest = path
-    begun = [space.get(first)]
+    found = space.get(first)
+    begun = [found if issubclass(type(found), (types.ModuleType, type, types.FunctionType)) else None]
     for module, attribute in imported.get(first, ()):
         begun.append(_member(sys.modules.get(module), attribute) if attribute else sys.modules.get(module))
         begun.append(sys.modules.get(f"{module}.{attribute}"))
@@ -181,13 +195,29 @@ def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tu
 
 
 def _member(found: Any, name: str) -> Any:
-    return vars(found).get(name) if issubclass(type(found), (types.ModuleType, type)) else None
+    space = _space(found)
+    return None if space is None else space.get(name)
+
+
+def _space(found: Any) -> dict[str, Any] | types.MappingProxyType[str, Any] | None:
+    """Where the attributes of a module, a class, or an object that an installed package made lie."""
+    if issubclass(type(found), (types.ModuleType, type)):
+        return vars(found)
+    if packages.owner(type(found).__module__) in (None, packages.PYTHON):
+        return None
+    try:
+        space = object.__getattribute__(found, "__dict__")
+    except AttributeError:
+        return None
+    return space if type(space) is dict else None
 
 
 def _distribution(owner: Any) -> str:
-    """The installed distribution that a module or class is of."""
-    if not issubclass(type(owner), (types.ModuleType, type)):
+    """The installed distribution that a module, a class, or an object of one is of."""
+    if _space(owner) is None:
         return ""
+    if not issubclass(type(owner), (types.ModuleType, type)):
+        owner = type(owner)
     name = vars(owner).get("__name__" if issubclass(type(owner), types.ModuleType) else "__module__")
     found = packages.owner(name) if isinstance(name, str) else None
     if found is None or name.partition(".")[0] in _NO_SETTINGS:
@@ -255,9 +285,10 @@ def _parsed(file: str) -> _Source:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 imported.setdefault(alias.asname or alias.name, set()).add((node.module, alias.name))
-        elif isinstance(node, (ast.Attribute, ast.Call)):
+        elif isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
             targets |= dict.fromkeys(_targets(node))
-        elif isinstance(node, ast.Expr):
+            called |= dict.fromkeys(_entered(node))
+        if isinstance(node, ast.Expr):
             match node.value:
                 # What is given nothing sets nothing.
                 case ast.Call(func=func, args=args, keywords=keywords) if args or keywords:
@@ -298,14 +329,33 @@ _ENDS = frozenset(
 
 
 def _targets(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Dotted names that a statement assigns to."""
+    """Dotted names that a statement assigns to, or changes in place."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
         if len(path := _dotted(node)) > 1:
+            yield path
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        if len(path := _dotted(node.value)) > 1 and path[0] not in _OWN_PLACE:
+            yield path
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+        if len(path := _dotted(node.func.value)) > 1 and path[0] not in _OWN_PLACE:
             yield path
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
         match node.args:
             case [of, ast.Constant(value=str(name)), _] if path := _dotted(of):
                 yield (*path, name)
+
+
+#: What these hold counts where it is read: variables, folders of modules, arguments.
+_OWN_PLACE = frozenset({"os", "sys", "environ"})
+
+
+def _entered(node: ast.AST) -> Iterator[tuple[str, ...]]:
+    """What makes a context manager that is entered by a call, and so for nothing but its effect."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="enter_context"), args=[ast.Call(func=func, args=[_, *_])]):
+            yield _dotted(func)
+        case ast.Call(func=ast.Attribute(attr="__enter__", value=ast.Call(func=func, args=[_, *_]))):
+            yield _dotted(func)
 
 
 def _dotted(node: ast.AST) -> tuple[str, ...]:
