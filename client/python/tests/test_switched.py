@@ -118,6 +118,21 @@ def f():
         ['html.entities.html5.update({"eacute;": "1"})', 'html.entities.html5["eacute;"] = "2"'],
         ["\u00e9", "1", "2"],
     ),
+    "a table that an installed class has from another": (
+        """
+import configparser
+@prebake.cached
+def f():
+    parser = configparser.ConfigParser()
+    parser.read_string("[a]\\nb = ja")
+    try:
+        return parser.getboolean("a", "b")
+    except ValueError:
+        return "neither"
+""",
+        ['configparser.ConfigParser.BOOLEAN_STATES["ja"] = True'],
+        ["neither", "True"],
+    ),
     "where a link leads to": (
         """
 import os

@@ -158,7 +158,7 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
         space = vars(sys.modules.get(name, types))
         said = _said(file)
         for *path, last in said.targets:
-            for owner in _resolved(path, space, said.imported):
+            for owner in _holders(_resolved(path, space, said.imported), last):
                 distribution = _distribution(owner)
                 if distribution:
                     found[id(owner), last] = Assigned(owner, last, distribution, False)
@@ -171,6 +171,14 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
                     if distribution := _distribution(module):
                         found.setdefault((id(module), name), Assigned(module, name, distribution, True))
     return tuple(found.values())
+
+
+def _holders(owners: list[Any], name: str) -> Iterator[Any]:
+    """Owners, and for a class the one that it has the name from: what that holds may be changed in place."""
+    for owner in owners:
+        yield owner
+        if issubclass(type(owner), type):
+            yield from (each for each in owner.__mro__[1:] if name in vars(each))
 
 
 def _wrapped(called: Any) -> Any:
@@ -205,8 +213,9 @@ def _space(found: Any) -> dict[str, Any] | types.MappingProxyType[str, Any] | No
         return vars(found)
     if packages.owner(type(found).__module__) in (None, packages.PYTHON):
         return None
+    of = threading.local if issubclass(type(found), threading.local) else object
     try:
-        space = object.__getattribute__(found, "__dict__")
+        space = of.__getattribute__(found, "__dict__")
     except AttributeError:
         return None
     return space if type(space) is dict else None

@@ -6,6 +6,7 @@ import collections
 import contextvars
 import dis
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -66,7 +67,9 @@ def counts(module: types.ModuleType, name: str) -> bool:
 
 def value(found: Any) -> Any:
     """What counts of such data."""
-    return found.get(None) if type(found) is contextvars.ContextVar else found
+    if type(found) is contextvars.ContextVar:
+        return found.get(None)
+    return dict(vars(found)) if issubclass(type(found), threading.local) else found
 
 
 def _collects(code: types.CodeType) -> set[str]:
