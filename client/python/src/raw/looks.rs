@@ -19,8 +19,7 @@ use std::sync::OnceLock;
 const EVENTS: [&str; 5] = ["os.stat", "os.lstat", "os.access", "os.readlink", "os.fstat"];
 
 /// What tells, by the number of the function.
-const TELLERS: [PyCFunctionFastWithKeywords; 5] =
-    [tell::<0>, tell::<1>, tell::<2>, tell::<3>, tell::<4>];
+const TELLERS: [PyCFunctionFastWithKeywords; 5] = [tell::<0>, tell::<1>, tell::<2>, tell::<3>, tell::<4>];
 
 /// What was there before.
 static ORIGINALS: [OnceLock<PyCFunctionFastWithKeywords>; 5] = [const { OnceLock::new() }; 5];
