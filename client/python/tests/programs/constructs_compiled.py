@@ -27,7 +27,12 @@ def compiled_clock(b: Builder) -> str:
     asked, needed = b.rng.choice(_CLOCKS)
     where = b.rng.choice([b.home, "lib"])
     b.need(where, needed)
-    b.add(where, f"def asked_{b.n}(i, k={b.knob(where)}):\n    return f'~{{{asked}}}~' + str(i * k)")
+    b.add(
+        where,
+        f"def asked_{b.n}(i, k={b.knob(where)}):",
+        f"    found = {asked}",
+        "    return f'~{found}~' + str(i * k)",
+    )
     return f"{b.use(b.home, where)}asked_{b.n}(i)"
 
 
@@ -40,7 +45,7 @@ def compiled_clock_of_text(b: Builder) -> str:
         f"""
         def when_{b.n}(i):
             t = open('when{b.n}.txt').read().strip()
-            return f'~{{pd.Timestamp(t).value if t == "now" else 0}}~' + str(i)
+            return f'~{{pd.Timestamp(t).value}}~{{i}}' if t == 'now' else t + str(i)
     """,
     )
     return f"{b.use(b.home, 'lib')}when_{b.n}(i)"
