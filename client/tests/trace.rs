@@ -418,24 +418,25 @@ fn names_that_are_not_utf_8_are_lists_of_bytes() {
     assert!(absent.contains(&serde_json::json!(bytes)));
 }
 
-/// What a trial does to a folder, by a script that begins with it.
-fn tried(script: &str) -> (Place, Report) {
-    let place = Place::new();
-    place.write("old.txt", "old");
-    place.write("gone.txt", "gone");
-    let script = format!("import os, sqlite3\nos.access('/dev/.prebake-loaded', os.F_OK)\n{script}");
-    place.write("script.py", &script);
-    let report = place.path("report.json");
-    let mut command = Command::new(PREBAKE);
-    command.args(["trace", "--trial", "--report"]).arg(report);
-    command
-        .args(["--", "python3", "script.py"])
-        .current_dir(place.0.path());
-    let done = command.output().unwrap();
-    assert!(done.status.success(), "{}", said(&done));
-    let report = place.report();
-    (place, report)
+impl Place {
+    /// Runs a Python script as a trial.
+    fn trial(&self, script: &str) -> Report {
+        self.write("script.py", script);
+        let mut command = Command::new(PREBAKE);
+        command
+            .args(["trace", "--trial", "--report"])
+            .arg(self.path("report.json"));
+        command
+            .args(["--", "python3", "script.py"])
+            .current_dir(self.0.path());
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", said(&done));
+        self.report()
+    }
 }
+
+/// Looks for what tells that the preparations are over.
+const BEGIN: &str = "import os, sqlite3, tempfile\nos.access('/dev/.prebake-loaded', os.F_OK)\n";
 
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -463,8 +464,11 @@ fn a_trial_changes_no_file_that_it_did_not_make() {
         ("os.chmod('old.txt', 0o600)", "old.txt"),
         ("os.utime('old.txt', (1, 1))", "old.txt"),
     ] {
-        let (place, report) = tried(&format!(
-            "before = os.stat('old.txt')\ntry:\n    {change}\nexcept OSError as e:\n    assert e.errno == 30, e\nelse:\n    \
+        let place = Place::new();
+        place.write("old.txt", "old");
+        place.write("gone.txt", "gone");
+        let report = place.trial(&format!(
+            "{BEGIN}before = os.stat('old.txt')\ntry:\n    {change}\nexcept OSError as e:\n    assert e.errno == 30, e\nelse:\n    \
              raise SystemExit('it was let')\nassert before.st_mtime_ns == os.stat('old.txt').st_mtime_ns"
         ));
         assert!(
@@ -507,18 +511,8 @@ fn a_trial_writes_to_no_database_and_reads_from_all() {
                       assert c.execute('select k from t').fetchall() == [(7,)]\n\
                       try:\n    c.execute('insert into t values (8)')\n    c.commit()\n\
                       except sqlite3.OperationalError:\n    pass\nelse:\n    raise SystemExit('it was let')";
-        place.write("script.py", script);
-        let mut command = Command::new(PREBAKE);
-        command
-            .args(["trace", "--trial", "--report"])
-            .arg(place.path("report.json"));
-        let done = command
-            .args(["--", "python3", "script.py"])
-            .current_dir(place.0.path())
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{journal}: {}", said(&done));
-        assert_ne!(place.report().0["refused"], serde_json::json!([]), "{journal}");
+        let report = place.trial(script);
+        assert_ne!(report.0["refused"], serde_json::json!([]), "{journal}");
         // Nor did it leave a journal, by which the next to open it would take back what came since.
         place.write(
             "look.py",
@@ -546,17 +540,6 @@ fn a_trial_has_temporary_files_and_what_it_held_open() {
                   log.write('said')\nlog.flush()\nwith tempfile.TemporaryDirectory() as folder:\n    \
                   open(os.path.join(folder, 'a'), 'w').write('a')\n    os.rename(os.path.join(folder, 'a'), \
                   os.path.join(folder, 'b'))\nopen('/dev/null', 'w').write('x')";
-    place.write("script.py", script);
-    let mut command = Command::new(PREBAKE);
-    command
-        .args(["trace", "--trial", "--report"])
-        .arg(place.path("report.json"));
-    let done = command
-        .args(["--", "python3", "script.py"])
-        .current_dir(place.0.path())
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", said(&done));
-    place.report().empty("refused");
+    place.trial(script).empty("refused");
     assert_eq!(fs::read_to_string(place.path("log.txt")).unwrap(), "said");
 }
