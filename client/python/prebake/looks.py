@@ -98,7 +98,8 @@ def is_look(name: Any) -> bool:
 
 def counts(path: str, frame: types.FrameType | None) -> bool:
     """Whether a look from a frame is the user's doing."""
-    caller = frame.f_globals.get("__name__") if frame is not None else None
+    asker = for_whom(frame)
+    caller = asker.f_globals.get("__name__") if asker is not None else None
     system = path.startswith(_SYSTEM) and not path.startswith(_MEMORY)
     return not system and not str(caller).startswith(("prebake.", "importlib."))
 

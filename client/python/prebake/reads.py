@@ -386,6 +386,12 @@ def _is_folder(path: str | bytes) -> bool:
         return False
 
 
+def _changed(event: str, args: tuple[Any, ...]) -> None:
+    # The frames are: this one, the hook, whoever changes it. Prebake does where it lets go of its own.
+    if not sys._getframe(2).f_code.co_filename.startswith(_HERE):
+        _wrote(event, args)
+
+
 def _wrote(event: str, args: tuple[Any, ...]) -> None:
     """Files and folders that are written, made, moved or changed."""
     record = _records.get(threading.get_ident()) or _task_record.get()
@@ -559,7 +565,7 @@ _EVENTS: dict[str, Callable[[str, tuple[Any, ...]], None]] = {
             *("os.mkdir", "os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr"),
             *(*_TO_ANOTHER, *_REMOVE),
         ),
-        _wrote,
+        _changed,
     ),
     **dict.fromkeys(("os.listdir", "os.scandir"), _list),
     **dict.fromkeys(("os.stat", "os.lstat", "os.fstat", "os.access", "os.readlink", *_ATTRIBUTES), _look),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import random
@@ -39,6 +40,23 @@ def load(path: str) -> Any:
 def double(value: Any) -> Any:
     count("double")
     return value * 2
+
+
+#: Data sets that are about to be let go of.
+_others: list[Any] = []
+
+
+@prebake.pure
+def let_go() -> None:
+    module = sys.modules[__name__]
+    if module._others:
+        module._others.pop()
+    gc.collect()
+
+
+def forget(value: Any) -> Any:
+    let_go()
+    return value
 
 
 @prebake.random
@@ -105,6 +123,15 @@ def test_a_sampler_that_draws_an_item_twice_uses_it_twice(files: list[str]) -> N
     found = [float(dataset[1].sum()) for _ in range(7)]
     assert [found.index(value) for value in found] == [0, 0, 0, 3, 3, 3, 6]
     assert len({float(dataset[i].sum()) - 9 * i for i in range(COUNT)}) == COUNT
+
+
+@pytest.mark.usefixtures("connected")
+def test_another_data_set_that_is_let_go_of_meanwhile_is_no_item_s_doing(files: list[str]) -> None:
+    _others.extend(prebake.wrap(files, [load, noise], reuse=2) for _ in range(3 * COUNT))
+    dataset = prebake.wrap(files, [load, forget, noise], reuse=3)
+    epochs = [sums(dataset) for _ in range(3)]
+    assert epochs[0] == epochs[1] == epochs[2]
+    assert len(_others) == 2 * COUNT, "each item let go of one, in the job"
 
 
 @pytest.mark.usefixtures("connected")
