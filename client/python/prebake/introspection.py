@@ -1,6 +1,7 @@
 """What code asks of functions and classes beside calling them: docstrings, names, annotations, lines.
 
-None of it counts, but where code names what tells of it.
+None of it counts, but where code names what tells of it, or a class is of a kind that a package made: those
+make schemas and prompts of what a class says of itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from prebake import packages
 from prebake.calls import words
 from prebake.encoder import Encoder
 
@@ -44,3 +46,13 @@ def write(encoder: Encoder) -> None:
             if isinstance(each, (types.FunctionType, type)):
                 encoder.emit("described")
                 encoder.value(tell(each))
+    for each in encoder.numbered():
+        if isinstance(each, type) and _is_of_package_s_kind(each):
+            encoder.text("called", each.__qualname__, str(vars(each).get("__doc__")))
+
+
+def _is_of_package_s_kind(cls: type) -> bool:
+    """Whether a package's metaclass made a class of the user's."""
+    if type(cls) is type or packages.owner(cls.__module__) is not None:
+        return False
+    return packages.owner(type(cls).__module__) not in (None, packages.PYTHON)

@@ -36,6 +36,8 @@ _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 #: Who asks which version of a package is installed lists each folder of modules: the answer is in the world.
 _METADATA = os.path.join(os.path.dirname(importlib.__file__), "metadata", "")
+#: What is known of a package, beside it.
+_INFO = ".dist-info/"
 #: Opens that give no content: a folder is read by listing it.
 _NO_CONTENT = os.O_DIRECTORY | os.O_PATH
 #: A file that never has a name; the flag holds the one of folders.
@@ -337,7 +339,7 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
     full = _absolute(path)
     # The frames are: this one, the hook, whoever opens.
     opener = sys._getframe(2)
-    if full == os.devnull or full.startswith(_ROOTS) and full.endswith(CODE_SUFFIXES):
+    if full == os.devnull or full.startswith(_ROOTS) and (full.endswith(CODE_SUFFIXES) or _INFO in full):
         return
     if full.startswith(_MACHINE) and _is_packages(opener):
         # How many processors it may use, once in a process: it is asked by whoever comes first.

@@ -41,8 +41,8 @@ _TOLD: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("scikit-learn", package_settings.sklearn),
     ("mpmath", package_settings.mpmath),
 )
-#: What asks a logger which messages it would write.
-_ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel"})
+#: What asks a logger which messages it would write, or takes those that it writes.
+_ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel", "addHandler", "Handler", "LogRecord"})
 #: Options of pandas that change what it yields, not only how it is shown.
 OPTIONS = ("mode.string_storage",)
 #: Those of versions before 3, which later ones only warn of.
@@ -92,8 +92,13 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
     logging = sys.modules.get("logging")
     if logging is not None and encoder.names & _ASKS_LEVEL:
         yield "levels of logging", str(_levels(logging))
+        # By the numbers that are, and by names that stand for them.
+        yield "names of levels", str((logging._levelToName, logging._nameToLevel))
     if "csv" in encoder.standard:
         yield "dialects of csv", str(ambient.dialects())
+    # Code that catches them goes another way, perhaps for one item in a thousand.
+    if raising := package_settings.raising_warnings():
+        yield "warnings that are errors", str(raising)
     for distribution, tells in _TOLD:
         # What is as it is at first says nothing.
         if distribution in encoder.packages and (found := tells()):

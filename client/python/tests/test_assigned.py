@@ -46,6 +46,35 @@ WAYS = {
 }
 
 
+STANDARD = """
+import encodings.aliases, prebake, reprlib, warnings
+{before}
+def shown(x):
+    return reprlib.repr(x), x.decode("house"), warnings
+
+def other(x):
+    return x + 1
+
+print(prebake.fingerprint(shown), prebake.fingerprint(other))
+"""
+#: Each sets A or B in the standard library.
+OF_PYTHON = {
+    "an object's attribute": ("reprlib.aRepr.maxlist = VALUE", "3", "4"),
+    "a table's entry": ("encodings.aliases.aliases['house'] = VALUE", "'latin_1'", "'cp1251'"),
+    "warnings that are errors": ("warnings.simplefilter(VALUE)", "'ignore'", "'error'"),
+}
+
+
+@pytest.mark.parametrize("way", OF_PYTHON)
+def test_what_is_set_in_the_standard_library_counts(tmp_path: Path, way: str) -> None:
+    before, *values = OF_PYTHON[way]
+    first, again, other = (
+        fingerprints(tmp_path, before.replace("VALUE", each), text=STANDARD)
+        for each in (values[0], values[0], values[1])
+    )
+    assert first == again and first[0] != other[0]
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_is_assigned_counts_by_its_value(tmp_path: Path, way: str) -> None:
     first, other = fingerprints(tmp_path, way.replace("VALUE", "1"))

@@ -133,6 +133,48 @@ def f():
         ['configparser.ConfigParser.BOOLEAN_STATES["ja"] = True'],
         ["neither", "True"],
     ),
+    "an attribute of an object of the standard library's": (
+        """
+import reprlib
+@prebake.cached
+def f():
+    return reprlib.repr([1, 2, 3, 4])
+""",
+        ["reprlib.aRepr.maxlist = 3", "reprlib.aRepr.maxlist = 2"],
+        ["[1, 2, 3, 4]", "[1, 2, 3, ...]", "[1, 2, ...]"],
+    ),
+    "whether warnings are errors": (
+        """
+import warnings
+import numpy as np
+@prebake.cached
+def f():
+    try:
+        return float(np.log(np.float64(0)))
+    except RuntimeWarning:
+        return None
+warnings.simplefilter("ignore")
+""",
+        ['warnings.simplefilter("error")', 'warnings.simplefilter("ignore")'],
+        ["-inf", "None", "-inf"],
+    ),
+    "names of levels, in what a handler takes": (
+        """
+import io, logging
+log = logging.getLogger("captured")
+@prebake.cached
+def f():
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(logging.Formatter("%(levelname)s"))
+    log.addHandler(handler)
+    log.info("a"), log.warning("b")
+    log.removeHandler(handler)
+    return " ".join(lines.getvalue().split())
+""",
+        ['logging.addLevelName(30, "W")', "log.setLevel(20)"],
+        ["WARNING", "W", "INFO W"],
+    ),
     "where a link leads to": (
         """
 import os

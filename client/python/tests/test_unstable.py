@@ -104,6 +104,40 @@ def test_what_is_not_installed_is_left_out() -> None:
     assert present()
 
 
+SAYS = """
+import pydantic
+
+class Answer(pydantic.BaseModel):
+    "{doc}"
+    text: str
+
+class Plain:
+    "{doc}"
+    text = ""
+
+def {name}(k):
+    return {shown}, k
+
+it = {name}
+"""
+
+
+def test_what_a_model_says_of_itself_counts() -> None:
+    pytest.importorskip("pydantic")
+    shown = {"prompt": "str(Answer.model_json_schema())", "plain": "Plain().text"}
+    first, other = (
+        found(
+            {
+                name: Program("pydantic", SAYS.format(doc=doc, name=name, shown=each))
+                for name, each in shown.items()
+            },
+            SEEDS[0],
+        )
+        for doc in ("An answer.", "A reply.")
+    )
+    assert first["prompt"] != other["prompt"] and first["plain"] == other["plain"]
+
+
 if __name__ == "__main__":
     chosen = {name: each for name, each in present().items() if name in (sys.argv[1:] or PROGRAMS)}
     for name, outcome in outcomes(chosen):

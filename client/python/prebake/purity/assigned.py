@@ -94,10 +94,11 @@ def _counts(each: Assigned) -> bool:
 
 
 def _is_everywhere(each: Assigned) -> bool:
-    """Whether all installed code may come upon it: a registry or a function of the standard library, in which
-    modules go on to each other (`pickle` to `copyreg`)."""
+    """Whether all installed code may come upon it: a registry, a table or a function of the standard library,
+    in which modules go on to each other (`pickle` to `copyreg`), and methods of bytes to `encodings`."""
     standard = each.distribution.startswith(_STANDARD.format(""))
-    return standard and (each.by_call or callable(_member(each.owner, each.name)))
+    found = _member(each.owner, each.name) if standard and not each.by_call else None
+    return standard and (each.by_call or callable(found) or issubclass(type(found), kept.TABLES))
 
 
 #: What is assigned may itself use the distribution.
@@ -188,18 +189,29 @@ def _wrapped(called: Any) -> Any:
     return called
 
 
+_NAMED = (types.ModuleType, type, types.FunctionType)
+
+
 def _resolved(path: list[str], space: dict[str, Any], imported: dict[str, set[tuple[str, str]]]) -> list[Any]:
     """What a dotted name may stand for. No object's own code is run for this. What the user's modules made
     themselves are no settings, of whichever class it is."""
     first, *rest = path
     found = space.get(first)
-    begun = [found if issubclass(type(found), (types.ModuleType, type, types.FunctionType)) else None]
+    begun = [found if issubclass(type(found), _NAMED) else None]
     for module, attribute in imported.get(first, ()):
-        begun.append(_member(sys.modules.get(module), attribute) if attribute else sys.modules.get(module))
+        begun.append(_below(sys.modules.get(module), attribute) if attribute else sys.modules.get(module))
         begun.append(sys.modules.get(f"{module}.{attribute}"))
     for part in rest:
-        begun = [_member(found, part) for found in begun]
+        begun = [_below(found, part) for found in begun]
     return begun
+
+
+def _below(found: Any, name: str) -> Any:
+    """A member. What a module or class of the user's holds of the standard library's objects is his own."""
+    member = _member(found, name)
+    if issubclass(type(member), _NAMED) or _distribution(found):
+        return member
+    return None if packages.owner(type(member).__module__) is packages.PYTHON else member
 
 
 def _member(found: Any, name: str) -> Any:
@@ -211,7 +223,7 @@ def _space(found: Any) -> dict[str, Any] | types.MappingProxyType[str, Any] | No
     """Where the attributes of a module, a class, or an object that an installed package made lie."""
     if issubclass(type(found), (types.ModuleType, type)):
         return vars(found)
-    if packages.owner(type(found).__module__) in (None, packages.PYTHON):
+    if packages.owner(type(found).__module__) is None:
         return None
     of = threading.local if issubclass(type(found), threading.local) else object
     try:
@@ -236,7 +248,6 @@ def _distribution(owner: Any) -> str:
 
 #: What stands for a distribution where something is of the standard library.
 _STANDARD = "python {}"
-
 
 #: By file: a module's source is what it was when it was first asked for.
 _sources: dict[str, _Source] = {}

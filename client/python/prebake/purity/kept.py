@@ -18,7 +18,7 @@ from prebake.calls import MUTATORS
 MEMBERS_MAX = 1000
 #: Functions that one goes on to, each called by the one before.
 DEPTH_MAX = 3
-_TABLES = (dict, list, set, collections.deque)
+TABLES = (dict, list, set, collections.deque)
 _PLAIN = (type(None), bool, int, float, str, bytes, tuple)
 _METHODS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
@@ -58,7 +58,7 @@ def counts(module: types.ModuleType, name: str) -> bool:
     """Whether a name that some function changes stands for data now. It may be made when it is first used."""
     found = vars(module).get(name)
     kind = type(found)
-    if issubclass(kind, _TABLES):
+    if issubclass(kind, TABLES):
         return len(found) <= MEMBERS_MAX
     return (
         kind in _PLAIN or kind is contextvars.ContextVar or kind.__dict__.get("__module__") == module.__name__
