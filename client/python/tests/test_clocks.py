@@ -41,6 +41,19 @@ class Step:
         self.log.debug("done in %s", round(time.monotonic() - begun, 2))
         return y
 step = Step()
+class Kept(Step):
+    def __init__(self):
+        self.log = self
+        self.seen = []
+    def debug(self, *values):
+        self.seen.append(values)
+kept = Kept()
+class Named:
+    log = logging.getLogger("named")
+    def __call__(self, x):
+        self.log.info("at %s", time.time())
+        return x
+named = Named()
 @timed
 def helped(x):
     return x + 1
@@ -57,6 +70,8 @@ TOLD = {
     "a variable": "begun = time.time()\n took = time.time() - begun\n LOG.info('%s', took)\n return x + 1",
     "a decorator": "return helped(x)",
     "a context": "with timer('it'):\n  return x + 1",
+    "its own log": "return step(x)",
+    "its class's log": "return named(x)",
     "nothing": "time.perf_counter()\n return x + 1",
 }
 KEPT = {
@@ -78,6 +93,10 @@ KEPT = {
     "a method like a log's": (
         "class Own:\n  def info(self, v):\n   self.v = v\n o = Own()\n o.info(time.time())\n return o.v"
     ),
+    "another's log": "kept(x)\n return kept.seen",
+    "its log, of two kinds": "step(x)\n return kept(x)",
+    "what was its log": "step.log = Recorder()\n step(x)\n return step.log.seen",
+    "its log, by another name": "setattr(step, 'log', kept)\n return step(x)",
     "a list's method": "seen = []\n seen.append(time.time())\n return seen",
     "another's": "def inner():\n  return time.time()\n return inner()",
     "a nested one's": ("t = 0\n def inner():\n  nonlocal t\n  t = time.time()\n inner()\n return t"),

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """A parameter of a function of the user's own, or an attribute of its object, that must have a value."""
+    """A parameter of a function of the user's own, or an attribute of its object, that must have a value; or
+    an attribute that must be a logger."""
 
     function: types.FunctionType
     name: str
     refused: Refused
     is_attribute: bool = False
+    is_logger: bool = False
 
 
 class Site(NamedTuple):

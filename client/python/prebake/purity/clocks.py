@@ -68,9 +68,10 @@ def _tells(scan: Scan, call: Call) -> bool:
             is_told = value.__module__ == "logging" and value.__name__ in _LOGS
         else:
             is_told = type(value) is logging.Logger and len(rest) == 1 and rest[0] in _LOGS
-    elif isinstance(callee, Attribute) and isinstance(callee.of, Call) and callee.name in _LOGS:
-        maker = callee.of.callee
+    elif isinstance(callee, Attribute) and callee.name in _LOGS:
+        maker = callee.of.callee if isinstance(callee.of, Call) else None
         is_told = isinstance(maker, Name) and scan.canonical(maker) == "logging.getLogger"
+        is_told = is_told or scan.seeds.is_own_logger(callee.of)
     scan.encoder.callers.tells |= is_told and not scan.encoder.trusted
     return is_told
 

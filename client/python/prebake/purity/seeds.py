@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import enum
 import inspect
+import logging
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from prebake import bytecode, calls, namespaces, packages
@@ -146,10 +148,24 @@ class Seeds:
         return True
 
     def _is_held(self, attribute: Attribute) -> bool:
-        if not isinstance(attribute.of, Parameter) or (attribute.of.name,) != self.scan.own:
+        if not self._is_own(attribute):
             return False
         self._want(attribute.name, f"self.{attribute.name} as a seed, which may be None", is_attribute=True)
         return True
+
+    def is_own_logger(self, symbol: Symbol) -> bool:
+        """Whether a symbol is an attribute of the method's object; settled later: that it is a logger."""
+        if not isinstance(symbol, Attribute) or not self._is_own(symbol):
+            return False
+        refused = self.scan.encoder.refuse(
+            Code.CLOCK, f"tells self.{symbol.name} of a clock, which may be no logger ({self._place()})"
+        )
+        wanted = Wanted(self.scan.function, symbol.name, refused, is_attribute=True, is_logger=True)
+        self.scan.encoder.callers.wanted.append(wanted)
+        return True
+
+    def _is_own(self, attribute: Attribute) -> bool:
+        return isinstance(attribute.of, Parameter) and (attribute.of.name,) == self.scan.own
 
     def _want(self, name: str, said: str, is_attribute: bool = False) -> None:
         if self.scan.encoder.trusted:
@@ -167,11 +183,11 @@ MARK = "mark the transform with prebake.random()"
 
 def settle(encoder: Encoder) -> None:
     """Refuses a generator whose seed some caller, or some object, may not have."""
-    done = set[tuple[int, str, bool]]()
+    done = set[tuple[int, str, bool, bool]]()
     # What callers give may be a parameter of theirs, which is wanted then.
     while encoder.callers.wanted:
         each = encoder.callers.wanted.pop()
-        key = (id(each.function), each.name, each.is_attribute)
+        key = (id(each.function), each.name, each.is_attribute, each.is_logger)
         if key in done:
             continue
         done.add(key)
@@ -272,7 +288,10 @@ def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
         return False
     if type(vars(owners[0])[wanted.function.__name__]) in (staticmethod, classmethod):
         return False
-    if not all(seeds.is_known(value) for seeds, value in encoder.callers.attributes.get(name, ())):
+    given = encoder.callers.attributes.get(name, ())
+    if wanted.is_logger:
+        return all(map(_makes_logger, given)) and all(map(_is_logger, _all_held(encoder, name)))
+    if not all(seeds.is_known(value) for seeds, value in given):
         return False
     for each in encoder.numbered():
         if issubclass(type(each), type):
@@ -285,6 +304,25 @@ def _is_held(encoder: Encoder, wanted: Wanted) -> bool:
         elif held(each, name) is None:
             return False
     return True
+
+
+def _makes_logger(given: tuple[Seeds, Symbol]) -> bool:
+    seeds, value = given
+    if not isinstance(value, Call) or not isinstance(value.callee, Name):
+        return False
+    return seeds.scan.canonical(value.callee) == "logging.getLogger"
+
+
+def _all_held(encoder: Encoder, name: str) -> Iterator[Any]:
+    """What any class or object that was met has by a name."""
+    for each in encoder.numbered():
+        found = vars(each).get(name, ...) if issubclass(type(each), type) else held(each, name)
+        if found is not ...:
+            yield found
+
+
+def _is_logger(value: Any) -> bool:
+    return type(value) is logging.Logger
 
 
 def _is_of(value: Any, classes: list[type]) -> bool:
