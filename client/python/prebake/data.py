@@ -147,6 +147,8 @@ def _tokenizer(encoder: Encoder, value: Any, dropped: tuple[str, ...] = ()) -> N
     if (state.get("model") or {}).get("dropout"):
         raise encoder.refuse(Code.RANDOM, "is a tokenizer with dropout, which draws random numbers")
     encoder.member(".__class__", type(value))
+    # What is set after it was read is not in its text.
+    state["encode_special_tokens"] = getattr(value, "encode_special_tokens", None)
     start = len(encoder.out)
     encoder.emit("tokenizer", json.dumps({k: v for k, v in state.items() if k not in dropped}).encode())
     encoder.leaf(start)

@@ -6,6 +6,8 @@ constant of a module, replace a method of a class, or put an object of its own i
 
 from __future__ import annotations
 
+import _abc
+import abc
 import functools
 import sys
 import types
@@ -109,6 +111,17 @@ def write(encoder: Encoder, cls: type) -> None:
         encoder.looked_at[id(each)] = each
         encoder.watch.looked_through(each)
         _write(encoder, each, _set(each))
+        if isinstance(each, abc.ABCMeta):
+            _write_registered(encoder, each)
+
+
+def _write_registered(encoder: Encoder, cls: abc.ABCMeta) -> None:
+    """Writes which classes of the user's own count as an installed one: `isinstance` asks for them."""
+    registered = (each() for each in _abc._get_dump(cls)[0])
+    own = [each for each in registered if each is not None and packages.owner(each.__module__) is None]
+    if own:
+        encoder.text("registered", cls.__qualname__)
+        encoder.unordered("registered", own)
 
 
 def _write(encoder: Encoder, cls: type, names: list[str]) -> None:

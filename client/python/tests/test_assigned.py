@@ -47,10 +47,11 @@ WAYS = {
 
 
 STANDARD = """
-import encodings.aliases, prebake, reprlib, warnings
+import collections.abc, encodings.aliases, prebake, reprlib, warnings
+class Own: pass
 {before}
 def shown(x):
-    return reprlib.repr(x), x.decode("house"), warnings
+    return reprlib.repr(x), x.decode("house"), warnings, isinstance(x, collections.abc.Sized)
 
 def other(x):
     return x + 1
@@ -61,6 +62,7 @@ print(prebake.fingerprint(shown), prebake.fingerprint(other))
 OF_PYTHON = {
     "an object's attribute": ("reprlib.aRepr.maxlist = VALUE", "3", "4"),
     "a table's entry": ("encodings.aliases.aliases['house'] = VALUE", "'latin_1'", "'cp1251'"),
+    "a class that counts as another": ("collections.abc.VALUE.register(Own)", "Hashable", "Sized"),
     "warnings that are errors": ("warnings.simplefilter(VALUE)", "'ignore'", "'error'"),
 }
 
@@ -73,6 +75,43 @@ def test_what_is_set_in_the_standard_library_counts(tmp_path: Path, way: str) ->
         for each in (values[0], values[0], values[1])
     )
     assert first == again and first[0] != other[0]
+
+
+NAMES = """
+import json, prebake
+import unittest.mock as mock
+import numpy as np
+from PIL import Image, ImageColor
+{before}
+def color(name):
+    return np.asarray(Image.new("RGB", (1, 1), name)), json.dumps(name)
+
+def other(x):
+    return x + 1
+
+print(prebake.fingerprint(color), prebake.fingerprint(other))
+"""
+#: Each changes a table or an object in place, to A or B.
+IN_PLACE = {
+    "by its own name": "from PIL.ImageColor import colormap\ncolormap['x'] = VALUE",
+    "by another name": "from PIL.ImageColor import colormap as c\nc.update(x=VALUE)",
+    "by an alias": "c = ImageColor.colormap\nc['x'] = VALUE",
+    "through a function": "def go(of): of.colormap['x'] = VALUE\ngo(ImageColor)",
+    "through an object": "class C: pass\nc = C()\nc.of = ImageColor\nc.of.colormap['x'] = VALUE",
+    "by another's method": "dict.update(ImageColor.colormap, x=VALUE)",
+    "by a name in a text": "getattr(ImageColor, 'colormap')['x'] = VALUE",
+    "by a patch": "mock.patch.dict('PIL.ImageColor.colormap', x=VALUE).start()",
+    "an object's attribute": "json._default_encoder.ensure_ascii = VALUE",
+}
+
+
+@pytest.mark.parametrize("way", IN_PLACE)
+def test_what_is_changed_in_place_counts_however_it_is_named(tmp_path: Path, way: str) -> None:
+    first, again, other = (
+        fingerprints(tmp_path, IN_PLACE[way].replace("VALUE", value), text=NAMES)
+        for value in ("'red'", "'red'", "'blue'")
+    )
+    assert first == again and first[0] != other[0] and first[1] == other[1]
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

@@ -157,6 +157,46 @@ def test_a_class_that_only_data_names_is_an_input(run: Run, tmp_path: Path, fron
     assert run(script)[:2] == (first[0], 0)
 
 
+RARE = """
+import json, pickle, sys
+import prebake
+import shapes
+
+BLOBS = [pickle.dumps(shapes.Usual()), pickle.dumps(shapes.Rare())]
+
+def small(i):
+    return i & 3
+
+@prebake.cached
+def area(k):
+    sys.stderr.write("called\\n")
+    # Too many calls for each to be watched at each element.
+    return pickle.loads(BLOBS[k == 91]).area(k) + sum(map(small, range(2000)))
+
+dataset = [area(k) for k in range(100)]
+print(dataset[91] - dataset[90])
+"""
+SHAPES = """
+from helper import area_of
+
+class Usual:
+    def area(self, k):
+        return k
+
+class Rare:
+    def area(self, k):
+        return area_of(k)
+"""
+
+
+def test_what_a_class_goes_on_to_that_only_one_of_many_has_is_an_input(run: Run, tmp_path: Path) -> None:
+    old(tmp_path / "shapes.py", SHAPES)
+    for sign in (-1, -2):
+        old(tmp_path / "helper.py", f"def area_of(k):\n    return {sign} * k\n")
+        for _ in range(2):
+            assert run(RARE)[0] == sign * 91 - 90
+
+
 VARIABLE = """
 import json, sys
 import prebake

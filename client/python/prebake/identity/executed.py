@@ -38,6 +38,9 @@ INSTALLED_MAX = 1 << 16
 #: How a variable and a file of code stand among the names of what an element was made of.
 VARIABLE, CODE = "variable:", "code:"
 
+#: Functions that one which is looked up by its name may go on to.
+NAMED_MAX = 1000
+
 _HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: `os.environ[name]`, through which `get`, `getenv` and `in` go too.
 _READ_VARIABLE = type(os.environ).__getitem__.__code__
@@ -108,6 +111,8 @@ class Scope:
         self._imported: dict[str, None] = {}
         self._codes: dict[int, tuple[types.CodeType, str, dict[str, Any]]] = {}
         self._judged: set[int] = set()
+        #: What was looked up by module and name.
+        self.found: set[tuple[str, str]] = set()
         self._known: tuple[int, Reached | None] = 0, None
         self._files: list[str] = []
 
@@ -288,17 +293,42 @@ def passed_on(name: str) -> bool:
 
 def found_class(module: str, name: str) -> None:
     """A class or function is looked up by name, as unpickling does."""
-    scopes = _scopes()
+    scopes = [each for each in _scopes() if (module, name) not in each.found]
     if not scopes:
         return
+    for scope in scopes:
+        scope.found.add((module, name))
     loaded = sys.modules.get(module)
     file = getattr(loaded, "__file__", None)
     found = packages.resolve(module, name) if loaded is not None else None
     if type(file) is not str or world.is_installed(file) or packages.owner(module) is not None:
         return
-    for code in _codes_of(found):
-        for scope in scopes:
-            scope.ran(code, os.path.abspath(file), vars(loaded))
+    for code, space in _goes_on_to(found, vars(loaded)):
+        file = space.get("__file__")
+        if type(file) is str and not world.is_installed(file):
+            for scope in scopes:
+                scope.ran(code, os.path.abspath(file), space)
+
+
+def _goes_on_to(found: Any, space: dict[str, Any]) -> Iterator[tuple[types.CodeType, dict[str, Any]]]:
+    """The code of what was looked up, and what it names of the user's, with their modules' names: what starts
+    is not seen at each element."""
+    pending = [(code, space) for code in _codes_of(found)]
+    seen = {id(code) for code, _ in pending}
+    for code, names in pending:
+        yield code, names
+        values = [names[name] for name in code.co_names if name in names]
+        modules = [vars(each) for each in values if type(each) is types.ModuleType]
+        values += [each[name] for each in modules for name in code.co_names if name in each]
+        nested = [(each, names) for each in code.co_consts if isinstance(each, types.CodeType)]
+        for value in values:
+            if issubclass(type(value), (types.FunctionType, type)):
+                module = sys.modules.get(value.__module__ or "")
+                if module is not None and packages.owner(value.__module__) is None:
+                    nested += [(each, vars(module)) for each in _codes_of(value)]
+        fresh = [each for each in nested if id(each[0]) not in seen]
+        seen.update(id(each) for each, _ in fresh)
+        pending += fresh[: max(0, NAMED_MAX - len(pending))]
 
 
 def _codes_of(found: Any) -> Iterator[types.CodeType]:

@@ -1,5 +1,5 @@
-"""What the user's own modules set in installed modules and classes: attributes they assign, and data that
-functions keep which they call for nothing but their effect.
+"""What the user's own modules set in installed modules and classes: attributes they assign, data that
+functions keep which they call for nothing but their effect, and tables and objects that they name.
 
 Installed code comes upon them wherever it runs, also for one item in a thousand, and also where no code of
 the user's names them: computing some items again may not show what they change. So each counts, by its value,
@@ -8,12 +8,10 @@ for all that uses the distribution it is set in, or that package of the standard
 
 from __future__ import annotations
 
-import ast
 import contextlib
+import enum
 import functools
 import gc
-import itertools
-import re
 import sys
 import threading
 import types
@@ -21,39 +19,26 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import marks, packages
-from prebake.calls import MUTATORS
 from prebake.errors import Refused
 from prebake.identity import world
-from prebake.purity import kept, sources
+from prebake.purity import kept, said
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder
 
-#: Source files whose assignments are kept; others are parsed again whenever a module was imported.
-FILES_MAX = 8192
 #: Packages whose state is no setting: generators are compared around each element; what is logged, and when a
 #: process ends, changes no value.
 _NO_SETTINGS = frozenset({"prebake", "random", "logging", "warnings", "atexit", "signal", "gc", "threading"})
 
 
 class Assigned(NamedTuple):
-    """One attribute that somewhere is assigned, or data that is set `by_call`."""
+    """One attribute that somewhere is assigned; or one that counts while it is data, which may be changed in
+    place."""
 
     owner: Any
     name: str
     distribution: str
-    by_call: bool
-
-
-class _Source(NamedTuple):
-    """What a module's source says: dotted names that it assigns to, those that it calls and takes nothing
-    from, those of which it keeps what they return, and what it imports by which name."""
-
-    targets: tuple[tuple[str, ...], ...]
-    called: tuple[tuple[str, ...], ...]
-    taken: tuple[tuple[str, ...], ...]
-    #: Module and attribute, or only a module: in functions a name may stand for another than outside of them.
-    imported: dict[str, set[tuple[str, str]]]
+    is_data: bool
 
 
 def write(encoder: Encoder) -> None:
@@ -90,15 +75,15 @@ _relied_on: set[str] = set()
 
 
 def _counts(each: Assigned) -> bool:
-    return not each.by_call or kept.counts(each.owner, each.name)
+    return not each.is_data or kept.counts(each.owner, each.name)
 
 
 def _is_everywhere(each: Assigned) -> bool:
     """Whether all installed code may come upon it: a registry, a table or a function of the standard library,
     in which modules go on to each other (`pickle` to `copyreg`), and methods of bytes to `encodings`."""
     standard = each.distribution.startswith(_STANDARD.format(""))
-    found = _member(each.owner, each.name) if standard and not each.by_call else None
-    return standard and (each.by_call or callable(found) or issubclass(type(found), kept.TABLES))
+    found = _member(each.owner, each.name) if standard and not each.is_data else None
+    return standard and (each.is_data or callable(found) or issubclass(type(found), kept.TABLES))
 
 
 #: What is assigned may itself use the distribution.
@@ -154,24 +139,59 @@ def _assigned(_: int) -> tuple[Assigned, ...]:
     own = world.own_files()
     for _, file in own:
         world.source(file)
-    _learn([file for _, file in own if file not in _sources])
-    for name, file in own:
-        space = vars(sys.modules.get(name, types))
-        said = _said(file)
-        for *path, last in said.targets:
-            for owner in _holders(_resolved(path, space, said.imported), last):
-                distribution = _distribution(owner)
-                if distribution:
-                    found[id(owner), last] = Assigned(owner, last, distribution, False)
-        for path, is_for_nothing in (*((p, True) for p in said.called), *((p, False) for p in said.taken)):
-            for called in _resolved(list(path), space, said.imported):
-                called = _wrapped(called)
-                if type(called) is not types.FunctionType:
-                    continue
-                for module, name in kept.by(called, is_for_nothing):
-                    if distribution := _distribution(module):
-                        found.setdefault((id(module), name), Assigned(module, name, distribution, True))
+    said.learn([file for _, file in own])
+    sources = [(vars(sys.modules.get(name, types)), said.of(file)) for name, file in own]
+    for space, source in sources:
+        for each in (*_targets(space, source), *_called(space, source)):
+            found.setdefault((id(each.owner), each.name), each)
+    for each in _named([source for _, source in sources]):
+        found.setdefault((id(each.owner), each.name), each)
     return tuple(found.values())
+
+
+def _targets(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
+    """What a source assigns to, or changes in place."""
+    for *path, last in source.targets:
+        for owner in _holders(_resolved(path, space, source.imported), last):
+            if distribution := _distribution(owner):
+                yield Assigned(owner, last, distribution, False)
+
+
+def _called(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
+    """What functions keep that a source calls."""
+    for path, is_for_nothing in (*((p, True) for p in source.called), *((p, False) for p in source.taken)):
+        for called in map(_wrapped, _resolved(list(path), space, source.imported)):
+            if type(called) is not types.FunctionType:
+                continue
+            for module, name in kept.by(called, is_for_nothing):
+                if distribution := _distribution(module):
+                    yield Assigned(module, name, distribution, True)
+
+
+def _named(sources: list[said.Source]) -> Iterator[Assigned]:
+    """Tables and objects of installed modules that any source names, of those that any imports: by another
+    name, as an argument, through an object, they may be changed in ways that no statement shows."""
+    names = {name for source in sources for name in source.names}
+    for imported in sorted({module for source in sources for module in source.modules}):
+        module = sys.modules.get(imported)
+        if type(module) is not types.ModuleType or imported in _OWN_PLACE:
+            continue
+        if not (distribution := _distribution(module)):
+            continue
+        for name in sorted(names & vars(module).keys()):
+            if kept.counts(module, name) and _is_changed_in_place(vars(module)[name]):
+                yield Assigned(module, name, distribution, True)
+
+
+def _is_changed_in_place(value: Any) -> bool:
+    kind = type(value)
+    if issubclass(kind, kept.TABLES):
+        return True
+    return not issubclass(kind, (type, enum.Enum)) and _space(value) is not None
+
+
+#: What these hold counts where it is read.
+_OWN_PLACE = frozenset({"os", "sys"})
 
 
 def _holders(owners: list[Any], name: str) -> Iterator[Any]:
@@ -248,139 +268,3 @@ def _distribution(owner: Any) -> str:
 
 #: What stands for a distribution where something is of the standard library.
 _STANDARD = "python {}"
-
-#: By file: a module's source is what it was when it was first asked for.
-_sources: dict[str, _Source] = {}
-#: What stands in any source that assigns to an attribute, or has a line that begins with a call or takes what
-#: one returns: parsing one takes a millisecond for 500 lines.
-_SETS = re.compile(
-    rb"\.\s*\w+[^\n]*=|\bsetattr\b|\bdel\b|\bfor\b[^\n]*\.|\bas\b[^\n]*\.|(?m:^|[;:=])\s*[\w.]+\("
-)
-
-
-def _said(file: str) -> _Source:
-    known = _sources.get(file)
-    return _parsed(file) if known is None else known
-
-
-def _learn(files: list[str]) -> None:
-    """Has it known what sources say, by what another process found in the same texts where that is stored."""
-    files = files[: FILES_MAX - len(_sources)]
-    texts = list(map(world.text, files))
-    found = sources.known(texts)
-    if found is not None:
-        _sources.update(zip(files, itertools.starmap(_read, found), strict=True))
-        return
-    parsed = list(map(_parsed, files))
-    _sources.update(zip(files, parsed, strict=True))
-    sources.store(texts, list(map(_written, parsed)))
-
-
-def _written(said: _Source) -> tuple[Any, ...]:
-    """As JSON can tell it: the same each time."""
-    imported = {name: sorted(each) for name, each in sorted(said.imported.items())}
-    return said.targets, said.called, said.taken, imported
-
-
-def _read(targets: Any, called: Any, taken: Any, imported: Any) -> _Source:
-    named = {name: {(module, attribute) for module, attribute in each} for name, each in imported.items()}
-    return _Source(*(tuple(map(tuple, paths)) for paths in (targets, called, taken)), named)
-
-
-def _parsed(file: str) -> _Source:
-    text = world.text(file)
-    try:
-        tree = ast.parse(text if _SETS.search(text) else b"")
-    except (SyntaxError, ValueError, RecursionError):
-        return _Source((), (), (), {})
-    called: dict[tuple[str, ...], None] = {}
-    taken: dict[tuple[str, ...], None] = {}
-    imported: dict[str, set[tuple[str, str]]] = {}
-    targets: dict[tuple[str, ...], None] = {}
-    for node in _nodes(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                top = alias.name.partition(".")[0]
-                imported.setdefault(alias.asname or top, set()).add((alias.name if alias.asname else top, ""))
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                imported.setdefault(alias.asname or alias.name, set()).add((node.module, alias.name))
-        elif isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-            targets |= dict.fromkeys(_targets(node))
-            called |= dict.fromkeys(_entered(node))
-        if isinstance(node, ast.Expr):
-            match node.value:
-                # What is given nothing sets nothing.
-                case ast.Call(func=func, args=args, keywords=keywords) if args or keywords:
-                    called[_dotted(func)] = None
-        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
-            match node.value:
-                case ast.Call(func=func, args=args, keywords=keywords) if args or keywords:
-                    taken[_dotted(func)] = None
-    called.pop((), None)
-    taken.pop((), None)
-    return _Source(tuple(targets), tuple(called), tuple(taken), imported)
-
-
-def _nodes(tree: ast.AST) -> list[ast.AST]:
-    """The nodes of a tree that may hold others, outer ones first. Those that `ast.walk` gives beside are the
-    most, and it takes three times as long, for which a job's first batch waits."""
-    nodes = [tree]
-    for node in nodes:
-        for held in vars(node).values():
-            kind = type(held)
-            if kind is list:
-                nodes += [each for each in held if type(each) not in _ENDS]
-            elif kind not in _ENDS:
-                nodes.append(held)
-    return nodes
-
-
-#: What a node holds that says nothing of an assignment by itself, and holds none.
-_ENDS = frozenset(
-    {
-        *(type(None), bool, int, float, complex, str, bytes, type(...)),
-        *(ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue),
-        *ast.expr_context.__subclasses__(),
-        *(*ast.operator.__subclasses__(), *ast.unaryop.__subclasses__()),
-        *(*ast.boolop.__subclasses__(), *ast.cmpop.__subclasses__()),
-    }
-)
-
-
-def _targets(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Dotted names that a statement assigns to, or changes in place."""
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        if len(path := _dotted(node)) > 1:
-            yield path
-    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        if len(path := _dotted(node.value)) > 1 and path[0] not in _OWN_PLACE:
-            yield path
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-        if len(path := _dotted(node.func.value)) > 1 and path[0] not in _OWN_PLACE:
-            yield path
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
-        match node.args:
-            case [of, ast.Constant(value=str(name)), _] if path := _dotted(of):
-                yield (*path, name)
-
-
-#: What these hold counts where it is read: variables, folders of modules, arguments.
-_OWN_PLACE = frozenset({"os", "sys", "environ"})
-
-
-def _entered(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """What makes a context manager that is entered by a call, and so for nothing but its effect."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="enter_context"), args=[ast.Call(func=func, args=[_, *_])]):
-            yield _dotted(func)
-        case ast.Call(func=ast.Attribute(attr="__enter__", value=ast.Call(func=func, args=[_, *_]))):
-            yield _dotted(func)
-
-
-def _dotted(node: ast.AST) -> tuple[str, ...]:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else ()

@@ -60,9 +60,21 @@ def counts(module: types.ModuleType, name: str) -> bool:
     kind = type(found)
     if issubclass(kind, TABLES):
         return len(found) <= MEMBERS_MAX
-    return (
-        kind in _PLAIN or kind is contextvars.ContextVar or kind.__dict__.get("__module__") == module.__name__
-    )
+    of = kind.__dict__.get("__module__")
+    if of == module.__name__ or is_plain(found) or kind is contextvars.ContextVar:
+        return True
+    # Packages keep much of what is made when it is first used; modules of the standard library go on to each
+    # other.
+    return type(of) is str and packages.owner(of) is packages.PYTHON and _top(of) == _top(module.__name__)
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def is_plain(found: Any) -> bool:
+    """Whether a value is known by itself, and nothing can be changed in it."""
+    return type(found) in _PLAIN
 
 
 def value(found: Any) -> Any:
