@@ -5,7 +5,10 @@ use std::{
     ffi::OsStr,
     fmt::Write,
     fs,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt, net::UnixStream},
+    },
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -229,6 +232,27 @@ fn a_replay_that_cannot_be_printed_fails_and_does_not_run() {
         .status()
         .unwrap();
     assert_eq!((status.code(), place.runs()), (Some(2), 1));
+}
+
+#[test]
+fn who_stops_listening_is_told_no_more() {
+    let place = Place::new();
+    place.clean();
+    for arguments in [&["status"][..], &["status", "--json"], &["explain", "clean"]] {
+        let (told, listener) = UnixStream::pair().unwrap();
+        drop(listener);
+        let done = Command::new(PREBAKE)
+            .args(arguments)
+            .env("PREBAKE_DIR", place.path("cache"))
+            .stdout(OwnedFd::from(told))
+            .output()
+            .unwrap();
+        assert_eq!(
+            (done.status.code(), text(&done.stderr)),
+            (Some(0), String::new()),
+            "{arguments:?}"
+        );
+    }
 }
 
 #[test]

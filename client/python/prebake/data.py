@@ -7,11 +7,13 @@ imported here. Everything else of these packages is known by its fields or taken
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from prebake import packages
 from prebake.calls import words
 from prebake.encoder import Encoder, content
 from prebake.errors import Code
@@ -154,6 +156,19 @@ def _tokenizer(encoder: Encoder, value: Any, dropped: tuple[str, ...] = ()) -> N
     encoder.leaf(start)
 
 
+def _encoding(encoder: Encoder, value: Any) -> None:
+    """One that is registered is known by its name alone: of what the user has registered, all that it is."""
+    registry = sys.modules.get("tiktoken.registry")
+    made_by = (getattr(registry, "ENCODING_CONSTRUCTORS", None) or {}).get(value.name)
+    encoder.member(".__class__", type(value))
+    encoder.text("encoding", value.name)
+    if packages.owner(getattr(made_by, "__module__", "")) is None:
+        ranks = hashlib.blake2b(repr(value._mergeable_ranks).encode(), digest_size=16)
+        encoder.emit("ranks", ranks.digest())
+        encoder.member("._pat_str", value._pat_str)
+        encoder.member("._special_tokens", value._special_tokens)
+
+
 #: Fields of a tokenizer that its calls change, or that only say where it is from.
 _CALLED = words(
     "_tokenizer deprecation_warnings _in_target_context_manager init_inputs name_or_path _processor_class"
@@ -233,6 +248,7 @@ _EXACT: dict[str, Handler] = {
     "pyarrow.lib.RecordBatch": _table,
     "pyarrow.lib.ChunkedArray": _table,
     "tokenizers.Tokenizer": _tokenizer,
+    "tiktoken.core.Encoding": _encoding,
     "_regex.Pattern": _pattern,
     "h5py._hl.files.File": _hdf5,
     "h5py._hl.group.Group": _hdf5,

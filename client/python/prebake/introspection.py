@@ -16,8 +16,9 @@ from prebake.encoder import Encoder
 
 #: What nothing tells of a function but to code that asks for it, by the names that ask.
 _DESCRIBING: tuple[tuple[frozenset[str], Callable[[Any], Any]], ...] = (
-    (words("__doc__ getdoc"), lambda each: each.__doc__),
-    (words("__name__ __qualname__"), lambda each: each.__qualname__),
+    (words("__doc__ getdoc render_doc"), lambda each: each.__doc__),
+    # What aggregates a table names its columns by the functions that it is given.
+    (words("__name__ __qualname__ agg aggregate"), lambda each: each.__qualname__),
     (
         words("__annotations__ get_type_hints get_annotations signature getfullargspec"),
         lambda each: dict(vars(each).get("__annotations__") or getattr(each, "__annotations__", {})),

@@ -99,8 +99,9 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
     if "csv" in encoder.standard:
         yield "dialects of csv", str(ambient.dialects())
     # Code that catches them goes another way, perhaps for one item in a thousand.
-    if raising := package_settings.raising_warnings():
-        yield "warnings that are errors", str(raising)
+    for tells in (package_settings.raising_warnings, package_settings.interpreter):
+        if found := tells():
+            yield tells.__name__, str(found)
     for distribution, tells in _TOLD:
         # What is as it is at first says nothing.
         if distribution in encoder.packages and (found := tells()):

@@ -47,11 +47,12 @@ WAYS = {
 
 
 STANDARD = """
-import collections.abc, encodings.aliases, prebake, reprlib, warnings
+import collections.abc, configparser, encodings.aliases, prebake, reprlib, warnings
 class Own: pass
 {before}
 def shown(x):
-    return reprlib.repr(x), x.decode("house"), warnings, isinstance(x, collections.abc.Sized)
+    parser = configparser.ConfigParser()
+    return reprlib.repr(x), x.decode("house"), warnings, isinstance(x, collections.abc.Sized), parser
 
 def other(x):
     return x + 1
@@ -62,6 +63,11 @@ print(prebake.fingerprint(shown), prebake.fingerprint(other))
 OF_PYTHON = {
     "an object's attribute": ("reprlib.aRepr.maxlist = VALUE", "3", "4"),
     "a table's entry": ("encodings.aliases.aliases['house'] = VALUE", "'latin_1'", "'cp1251'"),
+    "a table of a class that is given": (
+        "def go(cls): cls.BOOLEAN_STATES['ja'] = VALUE\ngo(configparser.ConfigParser)",
+        "True",
+        "False",
+    ),
     "a class that counts as another": ("collections.abc.VALUE.register(Own)", "Hashable", "Sized"),
     "warnings that are errors": ("warnings.simplefilter(VALUE)", "'ignore'", "'error'"),
 }

@@ -174,7 +174,7 @@ def area(k):
     return pickle.loads(BLOBS[k == 91]).area(k) + sum(map(small, range(2000)))
 
 dataset = [area(k) for k in range(100)]
-print(dataset[91] - dataset[90])
+print(json.dumps(dataset[91] - dataset[90]))
 """
 SHAPES = """
 from helper import area_of
@@ -193,8 +193,7 @@ def test_what_a_class_goes_on_to_that_only_one_of_many_has_is_an_input(run: Run,
     old(tmp_path / "shapes.py", SHAPES)
     for sign in (-1, -2):
         old(tmp_path / "helper.py", f"def area_of(k):\n    return {sign} * k\n")
-        for _ in range(2):
-            assert run(RARE)[0] == sign * 91 - 90
+        settled(lambda: run(RARE), sign * 91 - 90)
 
 
 VARIABLE = """

@@ -138,6 +138,59 @@ def test_what_a_model_says_of_itself_counts() -> None:
     assert first["prompt"] != other["prompt"] and first["plain"] == other["plain"]
 
 
+#: A program that has VALUE in what installed code is asked of an object, and two values.
+HELD = {
+    "a flag of a tokenizer": (
+        """
+from tokenizers import Tokenizer, models
+made = Tokenizer(models.WordLevel({"u": 0}, unk_token="u"))
+made.encode_special_tokens = VALUE
+def it(text):
+    return made.encode(text).ids
+""",
+        ("False", "True"),
+    ),
+    "a registered encoding": (
+        """
+import tiktoken
+from tiktoken import registry
+def mine():
+    ranks = {b"a": 0, b"b": 1}
+    return {"name": "mine", "pat_str": "a|b", "mergeable_ranks": ranks, "special_tokens": {VALUE: 2}}
+vars(registry)["ENCODING" + "_CONSTRUCTORS"] = {"mine": mine}
+made = tiktoken.get_encoding("mine")
+def it(text):
+    return made.encode(text)
+""",
+        ('"<a>"', '"<b>"'),
+    ),
+    "the name of an aggregate": (
+        """
+import pandas as pd
+def VALUE(column):
+    return column.max()
+ALL = [each for name, each in globals().items() if name in ("low", "high")]
+def it(table):
+    return table.groupby("a").agg(ALL)
+""",
+        ("low", "high"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_an_object_does_not_say_of_itself_counts(name: str) -> None:
+    program, values = HELD[name]
+    for package in ("tokenizers", "tiktoken", "pandas"):
+        pytest.importorskip(package)
+    first, again, other = (
+        found({"it": Program("", program.replace("VALUE", value))}, SEEDS[0])["it"]
+        for value in (values[0], *values)
+    )
+    assert first == again != other
+    assert " " not in first + other, "neither is refused"
+
+
 if __name__ == "__main__":
     chosen = {name: each for name, each in present().items() if name in (sys.argv[1:] or PROGRAMS)}
     for name, outcome in outcomes(chosen):

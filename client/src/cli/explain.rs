@@ -20,14 +20,14 @@ pub fn explain(dir: Option<&Path>, target: Option<String>, json: bool) -> Outcom
     let answer = control(dir)?.explain(target).map_err(|e| e.to_string())?;
     let explained = answer.explanations.iter().any(|e| e.verdict != "reused");
     if json {
-        println!("{}", serde_json::to_string(&answer).map_err(|e| e.to_string())?);
+        say!("{}", serde_json::to_string(&answer).map_err(|e| e.to_string())?);
     } else if answer.explanations.is_empty() && asked.is_empty() {
-        println!("nothing was missed or refused since the daemon started");
+        say!("nothing was missed or refused since the daemon started");
     } else if answer.explanations.is_empty() {
-        println!("nothing is known of {asked}: see prebake status for what is");
+        say!("nothing is known of {asked}: see prebake status for what is");
     } else {
         let texts: Vec<String> = answer.explanations.iter().map(text).collect();
-        print!("{}", texts.join("\n"));
+        crate::output::text(&texts.join("\n"));
     }
     Ok(ExitCode::from(u8::from(!explained)))
 }

@@ -10,7 +10,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Prints a graph's subgraph digest.
 pub fn fingerprint(file: &Path) -> Outcome {
-    println!("{}", read(file)?.digest());
+    say!("{}", read(file)?.digest());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -18,7 +18,7 @@ pub fn fingerprint(file: &Path) -> Outcome {
 pub fn diff(a: &Path, b: &Path) -> Outcome {
     let differences = prebake_fingerprint::diff(&read(a)?, &read(b)?);
     for difference in &differences {
-        println!("{difference}");
+        say!("{difference}");
     }
     Ok(ExitCode::from(u8::from(!differences.is_empty())))
 }

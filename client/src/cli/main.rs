@@ -1,5 +1,7 @@
 //! `prebake`: what a person types.
 
+#[macro_use]
+mod output;
 mod arguments;
 mod chain;
 mod command;

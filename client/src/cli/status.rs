@@ -17,9 +17,9 @@ const DIGEST_CHARS: usize = 16;
 pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     let status = control(dir)?.status().map_err(|e| e.to_string())?;
     if json {
-        println!("{}", serde_json::to_string(&status).map_err(|e| e.to_string())?);
+        say!("{}", serde_json::to_string(&status).map_err(|e| e.to_string())?);
     } else {
-        print!("{}", table(&status));
+        crate::output::text(&table(&status));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -28,7 +28,7 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
 pub fn gc(dir: Option<&Path>, to: &str) -> Outcome {
     let bytes = parse_bytes(to).ok_or_else(|| format!("{to:?} is no size: write 500M or 20G"))?;
     let freed = control(dir)?.gc(bytes).map_err(|e| e.to_string())?;
-    println!(
+    say!(
         "{} segments evicted, {} freed; computing them again would take {:.1} CPU seconds",
         freed.segments_evicted,
         human_bytes(freed.bytes_freed),

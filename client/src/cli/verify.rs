@@ -116,10 +116,10 @@ fn clear(dir: Option<&Path>, digest: &str) -> Outcome {
     let cleared = control(dir)?.clear(digest.to_owned());
     let cleared = cleared.map_err(|e| e.to_string())?.cleared;
     for each in &cleared {
-        println!("cleared {} ({})", each.pipeline, each.subgraph_digest);
+        say!("cleared {} ({})", each.pipeline, each.subgraph_digest);
     }
     if cleared.is_empty() {
-        println!("no subgraph whose digest begins with {digest} is quarantined: see prebake status");
+        say!("no subgraph whose digest begins with {digest} is quarantined: see prebake status");
     }
     Ok(ExitCode::from(u8::from(cleared.is_empty())))
 }

@@ -169,8 +169,8 @@ def _called(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
 
 
 def _named(sources: list[said.Source]) -> Iterator[Assigned]:
-    """Tables and objects of installed modules that any source names, of those that any imports: by another
-    name, as an argument, through an object, they may be changed in ways that no statement shows."""
+    """Tables, objects and classes of installed modules that any source names, of those that any imports: by
+    another name, as an argument, through an object, they may be changed in ways that no statement shows."""
     names = {name for source in sources for name in source.names}
     for imported in sorted({module for source in sources for module in source.modules}):
         module = sys.modules.get(imported)
@@ -179,15 +179,27 @@ def _named(sources: list[said.Source]) -> Iterator[Assigned]:
         if not (distribution := _distribution(module)):
             continue
         for name in sorted(names & vars(module).keys()):
-            if kept.counts(module, name) and _is_changed_in_place(vars(module)[name]):
+            found = vars(module)[name]
+            if issubclass(type(found), type):
+                yield from _tables(found)
+            elif kept.counts(module, name) and _is_changed_in_place(found):
                 yield Assigned(module, name, distribution, True)
+
+
+def _tables(cls: type) -> Iterator[Assigned]:
+    """Tables of an installed class and those that it extends. Functions that are given the class may write
+    into them (`yaml.add_constructor(..., Loader=SafeLoader)`)."""
+    for each in cls.__mro__:
+        if distribution := _distribution(each):
+            for name, found in vars(each).items():
+                # Names between underscores are the interpreter's, and those of enumerations.
+                if issubclass(type(found), kept.TABLES) and not (name[0] == name[-1] == "_"):
+                    yield from (Assigned(of, name, distribution, True) for of in dict.fromkeys((cls, each)))
 
 
 def _is_changed_in_place(value: Any) -> bool:
     kind = type(value)
-    if issubclass(kind, kept.TABLES):
-        return True
-    return not issubclass(kind, (type, enum.Enum)) and _space(value) is not None
+    return issubclass(kind, kept.TABLES) or not issubclass(kind, enum.Enum) and _space(value) is not None
 
 
 #: What these hold counts where it is read.

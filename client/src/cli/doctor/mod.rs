@@ -96,7 +96,7 @@ pub fn doctor(dir: Option<&Path>, arguments: Arguments) -> Outcome {
             folder: folder.path().to_path_buf(),
             findings,
         };
-        println!("{}", serde_json::to_string(&report).map_err(|e| e.to_string())?);
+        say!("{}", serde_json::to_string(&report).map_err(|e| e.to_string())?);
     } else {
         findings.iter().for_each(print);
     }
@@ -109,8 +109,8 @@ fn print(finding: &Finding) {
         Level::Warn => "warn",
         Level::Fail => "fail",
     };
-    println!("{level:<5} {:<12} {}", finding.check, finding.found);
+    say!("{level:<5} {:<12} {}", finding.check, finding.found);
     if !finding.fix.is_empty() {
-        println!("      {:<12} -> {}", "", finding.fix);
+        say!("      {:<12} -> {}", "", finding.fix);
     }
 }
