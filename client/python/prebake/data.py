@@ -235,6 +235,32 @@ def _pattern(encoder: Encoder, value: Any) -> None:
         encoder.member(f".{name}", getattr(value, name))
 
 
+#: Whole numbers of 8 bytes of a node of scipy's trees, and those that say where another one lies.
+_NODE_WORDS, _NODE_ADDRESSES = 9, slice(5, 7)
+#: What a node has that is not cut any further: the rest of it was never set.
+_LEAF, _LEAF_WORDS = -1, [0, 1, 3, 4]
+
+
+def _tree(encoder: Encoder, value: Any) -> None:
+    """A tree over points. What it is pickled by has addresses, and memory that was never set."""
+    numpy = sys.modules["numpy"]
+    nodes, *others = value.__getstate__()[:10]
+    encoder.member(".__class__", type(value))
+    if nodes.nbytes % (_NODE_WORDS * 8):
+        # Of a version that lays them out otherwise.
+        encoder.member(".nodes", nodes)
+    else:
+        known = nodes.view(numpy.int64).reshape(-1, _NODE_WORDS).copy()
+        known[:, _NODE_ADDRESSES] = 0
+        leaves = known[:, 0] == _LEAF
+        unset = numpy.ones(_NODE_WORDS, bool)
+        unset[_LEAF_WORDS] = False
+        known[numpy.ix_(leaves, unset)] = 0
+        encoder.member(".nodes", known)
+    encoder.member(".points", others)
+    encoder.member(".__dict__", dict(getattr(value, "__dict__", {})))
+
+
 Handler = Callable[[Encoder, Any], None]
 _EXACT: dict[str, Handler] = {
     "numpy.ndarray": _array,
@@ -250,6 +276,8 @@ _EXACT: dict[str, Handler] = {
     "tokenizers.Tokenizer": _tokenizer,
     "tiktoken.core.Encoding": _encoding,
     "_regex.Pattern": _pattern,
+    "scipy.spatial._ckdtree.cKDTree": _tree,
+    "scipy.spatial._kdtree.KDTree": _tree,
     "h5py._hl.files.File": _hdf5,
     "h5py._hl.group.Group": _hdf5,
     "h5py._hl.dataset.Dataset": _hdf5,

@@ -164,6 +164,16 @@ def it(text):
 """,
         ('"<a>"', '"<b>"'),
     ),
+    "how a tree is cut": (
+        """
+import numpy as np
+from scipy.spatial import cKDTree
+tree = cKDTree(np.random.RandomState(0).rand(500, 2), compact_nodes=VALUE)
+def it(x):
+    return tree.query(x)
+""",
+        ("False", "True"),
+    ),
     "the name of an aggregate": (
         """
 import pandas as pd
@@ -181,7 +191,7 @@ def it(table):
 @pytest.mark.parametrize("name", HELD)
 def test_what_an_object_does_not_say_of_itself_counts(name: str) -> None:
     program, values = HELD[name]
-    for package in ("tokenizers", "tiktoken", "pandas"):
+    for package in ("tokenizers", "tiktoken", "pandas", "scipy"):
         pytest.importorskip(package)
     first, again, other = (
         found({"it": Program("", program.replace("VALUE", value))}, SEEDS[0])["it"]

@@ -1538,6 +1538,18 @@ def it(x):
 """,
 )
 _of(
+    "scipy_trees",
+    "scipy",
+    """
+import numpy as np
+from scipy.spatial import KDTree, cKDTree
+points = np.random.RandomState(0).rand(500, 2)
+trees = [KDTree(points), cKDTree(points)]
+def it(x):
+    return [tree.query(x) for tree in trees]
+""",
+)
+_of(
     "faker",
     "faker",
     """

@@ -11,7 +11,7 @@ from fronts import FRONTS, finish
 
 KINDS = (
     *("settings", "library", "names", "objects", "patches", "files", "between", "hidden", "given"),
-    *("effects", "compiled", "switched"),
+    *("effects", "compiled", "switched", "named"),
 )
 for kind in KINDS:
     # Each adds its own; a seed means the same as long as the order is.
@@ -45,7 +45,7 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
     rng = random.Random(f"{seed} rare")
     if not rng.randrange(RARE_EVERY):
         b.count, b.rare = COUNT_RARE, rng.randrange(COUNT_RARE)
-        if any(name.startswith(("between", "within", "switched")) for name in names):
+        if any(name.startswith(("between", "within", "switched", "named")) for name in names):
             # There are two arguments, in turn.
             b.rare %= 2
     for n in kept:
