@@ -284,3 +284,14 @@ def call(daemon: PrivateDaemon, tmp_path: Path) -> Call:
         return done.stdout.strip(), done.stderr.count("called\n"), "\n".join(said)
 
     return run
+
+
+def installed(folder: Path, name: str, text: str) -> str:
+    """Installs a module as pip does; the folder that has to be on the path."""
+    site = folder / "site-packages"
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{name}.py").write_text(text)
+    (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+    (info / "RECORD").write_text(f"{name}.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+    return str(site)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import installed
 
 from prebake._demo_daemon import PrivateDaemon
 from prebake.identity import executed
@@ -219,17 +220,6 @@ import os
 def scaled(x):
     return x * int(os.environ["ENVLIB_SCALE"])
 """
-
-
-def installed(folder: Path, name: str, text: str) -> str:
-    """Installs a module as pip does; the folder that has to be on the path."""
-    site = folder / "site-packages"
-    info = site / f"{name}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / f"{name}.py").write_text(text)
-    (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
-    (info / "RECORD").write_text(f"{name}.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
-    return str(site)
 
 
 def test_a_variable_that_installed_code_reads_is_an_input(run: Run, tmp_path: Path) -> None:

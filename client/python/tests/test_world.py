@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import installed
 
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
@@ -42,18 +43,26 @@ print(json.dumps([fields(f"{i},b;c") for i in range(4)]))
 LIMIT = """
 import json, sys
 import prebake
+import dials
 
-sys.set_int_max_str_digits(5000)
+dials.turn(50)
 
 @prebake.cached
-def fields(exponent):
+def fields(i):
     sys.stderr.write("called\\n")
-    try:
-        return len(str(10 ** exponent))
-    except ValueError:
-        return 0
+    return f"{i} {dials.read()}"
 
-print(json.dumps([fields(5500 + i) for i in range(4)]))
+print(json.dumps([fields(i) for i in range(4)]))
+"""
+#: An installed package that keeps what it is set to as compiled code does.
+DIALS = """
+_held = bytearray(1)
+
+def turn(to):
+    memoryview(_held)[0] = to
+
+def read():
+    return _held[0]
 """
 
 STEPS = """
@@ -123,9 +132,12 @@ def twice(run: Run, script: str) -> tuple[Any, int, str]:
     return first
 
 
-def test_a_setting_of_an_installed_package_splits_what_it_changes(run: Run, daemon: PrivateDaemon) -> None:
+def test_a_setting_of_an_installed_package_splits_what_it_changes(
+    run: Run, daemon: PrivateDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", installed(tmp_path, "dials", DIALS))
     first = twice(run, LIMIT)
-    edited = LIMIT.replace("5000", "6000")
+    edited = LIMIT.replace("50", "60")
     expected = run(edited, on=False)[0]
     got, _, said = run(edited)
     assert got == expected != first[0]

@@ -202,8 +202,8 @@ def _is_changed_in_place(value: Any) -> bool:
     return issubclass(kind, kept.TABLES) or not issubclass(kind, enum.Enum) and _space(value) is not None
 
 
-#: What these hold counts where it is read.
-_OWN_PLACE = frozenset({"os", "sys"})
+#: What the first hold counts where it is read; objects of the others say of which type something is.
+_OWN_PLACE = frozenset({"os", "sys", "__future__", "typing", "typing_extensions"})
 
 
 def _holders(owners: list[Any], name: str) -> Iterator[Any]:
