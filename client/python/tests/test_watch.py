@@ -39,6 +39,8 @@ class Settings:
 
 
 SETTINGS = Settings()
+#: What is set in an installed class is compared too.
+Image.Exif.of_tests = 1  # type: ignore[attr-defined]
 space = types.ModuleType("a_module_of_the_users")
 vars(space)["size"] = 3
 

@@ -63,10 +63,15 @@ def places() -> list[tuple[dict[str, Any], str]]:
     found = []
     for each in _assigned(len(sys.modules)):
         if (each.distribution in _relied_on or _is_everywhere(each)) and _counts(each):
-            space = _space(each.owner)
-            # What `vars` gives of a class only shows it.
-            held = space if type(space) is dict else gc.get_referents(space)[0]
-            found.append((held, each.name))
+            found.append((_names(each.owner), each.name))
+    return found
+
+
+def _names(owner: Any) -> dict[str, Any]:
+    """The namespace itself: what `vars` gives of a class only shows it."""
+    space = _space(owner)
+    assert space is not None, "it has a distribution"
+    found: dict[str, Any] = space if type(space) is dict else gc.get_referents(space)[0]
     return found
 
 
@@ -94,8 +99,7 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     # Descriptions are made of these.
     from prebake.code import identify
 
-    space = _space(each.owner)
-    assert space is not None, "it has a distribution"
+    space = _names(each.owner)
     encoder.watch.looked_up(space, each.name)
     if each.name not in space or not _counts(each):
         return
@@ -108,7 +112,8 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     except Refused:
         _write_refused(encoder, label, space[each.name])
         return
-    encoder.watch.is_loose = encoder.watch.is_loose or not isinstance(space[each.name], _COMPARED)
+    if not isinstance(space[each.name], _COMPARED):
+        _watch(encoder, space[each.name])
     start = len(encoder.out)
     encoder.text("assigned", label)
     encoder.emit("value", known.digest)
@@ -116,6 +121,18 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     encoder.path.append(f" {label}")
     encoder.leaf(start, space[each.name], "environment")
     encoder.path.pop()
+
+
+def _watch(encoder: Encoder, found: Any) -> None:
+    """Has it noticed that data is changed in place."""
+    members = list(found.values()) if type(found) is dict else [...]
+    if all(issubclass(type(each), (*_COMPARED, *_REPLACED)) for each in members):
+        encoder.watch.looked_into(found)
+        for each in members:
+            if issubclass(type(each), _REPLACED):
+                encoder.watch.relied_on(each)
+    else:
+        encoder.watch.is_loose = True
 
 
 def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
@@ -128,6 +145,8 @@ def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
         encoder.emit("value", identify(marks.Pure(kept.value(found), None), label).digest)
 
 
+#: Members of a table that another one stands for where it is another one.
+_REPLACED = (type, types.FunctionType, types.BuiltinFunctionType)
 #: A look at the name sees all that they are.
 _COMPARED = (type(None), bool, int, float, str, bytes)
 
@@ -192,8 +211,8 @@ def _tables(cls: type) -> Iterator[Assigned]:
     for each in cls.__mro__:
         if distribution := _distribution(each):
             for name, found in vars(each).items():
-                # Names between underscores are the interpreter's, and those of enumerations.
-                if issubclass(type(found), kept.TABLES) and not (name[0] == name[-1] == "_"):
+                # What is private is the class's own: it remembers there what it found.
+                if issubclass(type(found), kept.TABLES) and not name.startswith("_"):
                     yield from (Assigned(of, name, distribution, True) for of in dict.fromkeys((cls, each)))
 
 
@@ -202,8 +221,8 @@ def _is_changed_in_place(value: Any) -> bool:
     return issubclass(kind, kept.TABLES) or not issubclass(kind, enum.Enum) and _space(value) is not None
 
 
-#: What the first hold counts where it is read; objects of the others say of which type something is.
-_OWN_PLACE = frozenset({"os", "sys", "__future__", "typing", "typing_extensions"})
+#: What the first hold counts where it is read; objects of the others stand for something.
+_OWN_PLACE = frozenset({"os", "sys", "__future__", "typing", "typing_extensions", "unittest.mock"})
 
 
 def _holders(owners: list[Any], name: str) -> Iterator[Any]:
