@@ -294,13 +294,14 @@ def passed_on(name: str) -> bool:
 def found_class(module: str, name: str) -> None:
     """A class or function is looked up by name, as unpickling does."""
     scopes = [each for each in _scopes() if (module, name) not in each.found]
-    if not scopes:
+    loaded = sys.modules.get(module)
+    if not scopes or loaded is None:
+        # It is about to be imported, of which is heard; what it goes on to is seen at the next element.
         return
     for scope in scopes:
         scope.found.add((module, name))
-    loaded = sys.modules.get(module)
     file = getattr(loaded, "__file__", None)
-    found = packages.resolve(module, name) if loaded is not None else None
+    found = packages.resolve(module, name)
     if type(file) is not str or world.is_installed(file) or packages.owner(module) is not None:
         return
     for code, space in _goes_on_to(found, vars(loaded)):

@@ -316,7 +316,7 @@ class Proof:
         if isinstance(found, Other):
             return self._differ(given[0], found) if is_steady(verifier, 0, found) else Unsteady(0, found)
         # What only leads to a value is compared there.
-        return dict(zip([0], _decoded(items, 0), strict=False)) if verifier.is_aside(items, 0) else {}
+        return {i: value for i in (0,) if verifier.is_aside(items, i) for value in _decoded(items, i)}
 
     def _check(self, begun_ns: int) -> None:
         """Counts an item of a function that was compared since then."""

@@ -193,7 +193,7 @@ def _named(sources: list[said.Source]) -> Iterator[Assigned]:
     names = {name for source in sources for name in source.names}
     for imported in sorted({module for source in sources for module in source.modules}):
         module = sys.modules.get(imported)
-        if type(module) is not types.ModuleType or imported in _OWN_PLACE:
+        if type(module) is not types.ModuleType or imported in _LEFT_OUT:
             continue
         if not (distribution := _distribution(module)):
             continue
@@ -222,7 +222,7 @@ def _is_changed_in_place(value: Any) -> bool:
 
 
 #: What the first hold counts where it is read; objects of the others stand for something.
-_OWN_PLACE = frozenset({"os", "sys", "__future__", "typing", "typing_extensions", "unittest.mock"})
+_LEFT_OUT = frozenset({"os", "sys", "__future__", "typing", "typing_extensions", "unittest.mock"})
 
 
 def _holders(owners: list[Any], name: str) -> Iterator[Any]:
