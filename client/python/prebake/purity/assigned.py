@@ -211,9 +211,15 @@ def _tables(cls: type) -> Iterator[Assigned]:
     for each in cls.__mro__:
         if distribution := _distribution(each):
             for name, found in vars(each).items():
-                # What is private is the class's own: it remembers there what it found.
-                if issubclass(type(found), kept.TABLES) and not name.startswith("_"):
+                # What is private is the class's own, and so are tables of kinds that packages made for
+                # themselves: it remembers there what it found (`sympy`'s assumptions, in any order).
+                if _is_plain_table(found) and not name.startswith("_"):
                     yield from (Assigned(of, name, distribution, True) for of in dict.fromkeys((cls, each)))
+
+
+def _is_plain_table(value: Any) -> bool:
+    kind = type(value)
+    return issubclass(kind, kept.TABLES) and packages.owner(kind.__module__) is packages.PYTHON
 
 
 def _is_changed_in_place(value: Any) -> bool:
