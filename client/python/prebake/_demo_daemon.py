@@ -64,7 +64,7 @@ class PrivateDaemon:
             time.sleep(0.005)
 
     def _listens(self) -> bool:
-        for name in ("data.sock", "prebake.sock"):
+        for name in ("data.sock", "prebake.sock", "metrics.sock"):
             kind = socket.SOCK_SEQPACKET if name == "data.sock" else socket.SOCK_STREAM
             with socket.socket(socket.AF_UNIX, kind) as probe:
                 try:

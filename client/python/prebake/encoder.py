@@ -116,7 +116,7 @@ class Encoder:
         self._written: dict[int, tuple[bytes, Any]] = {}
         #: Numbered objects by id; each is kept alive so that its id stays its own.
         self._numbers: dict[int, tuple[int, Any]] = {}
-        #: Whether it met objects that it no longer knows: those in a set.
+        #: Whether it met objects, other than functions, that it no longer knows: those in a set.
         self.has_forgotten = False
         #: Objects that it met more than once, by id, and sets that it is in.
         self.met_again: set[int] = set()
@@ -322,8 +322,9 @@ class Encoder:
     def _forget(self, mark: int) -> None:
         """Drops the numbers given since there were so many."""
         while len(self._numbers) > mark:
-            self._numbers.popitem()
-            self.has_forgotten = True
+            _, (_, met) = self._numbers.popitem()
+            # A function has no attributes that are asked about; one that is left out refuses where it is called.
+            self.has_forgotten |= type(met) is not types.FunctionType
 
     def attempt(self, write: Callable[[], None]) -> Refused | None:
         """Writes something, or nothing of it and returns why it is refused."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -152,3 +155,22 @@ def test_a_clock_that_a_value_may_depend_on_is_refused(way: str) -> None:
     with pytest.raises(prebake.Refused) as refused:
         identify(function(KEPT[way]))
     assert refused.value.code in ("R21", "R25")
+
+
+class Windows:
+    """A data set that says how long an item took, and knows when it was made."""
+
+    def __init__(self) -> None:
+        self.logger, self.made_at, self.lock = logging.getLogger("windows"), time.time(), threading.Lock()
+
+    def __getitem__(self, i: int) -> int:
+        begun = time.perf_counter()
+        with self.lock:
+            item = i + 1
+        self.logger.debug("%d took %.2f s", i, time.perf_counter() - begun)
+        return item
+
+
+def test_a_data_set_that_was_made_at_some_time_may_tell_its_log_of_a_clock() -> None:
+    windows = Windows()
+    assert identify(windows).digest == identify(windows).digest
