@@ -241,6 +241,9 @@ class Encoder:
         if kind not in (COMPARED if scalar is None else FIXED):
             self.watch.installed(value)
         if scalar is not None:
+            if kind is str and value[:2] == "__":
+                # `getattr` may be given it.
+                self.names.add(value)
             if self.made_installed and kind is str and (known := without(value, self._numbers)) != value:
                 self._context += 1
                 self.text("str at", known)
@@ -323,7 +326,7 @@ class Encoder:
         """Drops the numbers given since there were so many."""
         while len(self._numbers) > mark:
             _, (_, met) = self._numbers.popitem()
-            # A function has no attributes that are asked about; one that is left out refuses where it is called.
+            # Nothing asks for a function's attributes, and one that is left out refuses where it is called.
             self.has_forgotten |= type(met) is not types.FunctionType
 
     def attempt(self, write: Callable[[], None]) -> Refused | None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
-from prebake.identity import ambient, package_settings
+from prebake.identity import ambient, package_settings, world
 from prebake.leaves import Leaf
 from prebake.purity import assigned
 
@@ -63,6 +63,8 @@ def surround(encoder: Encoder) -> None:
     assigned.write(encoder)
     for name, version in sorted(encoder.packages.items()):
         encoder.again(*_part("version", f"package {name}", version))
+    for name in _variables(frozenset(encoder.packages)):
+        encoder.variable(name)
     for name, value in sorted(encoder.variables.items()):
         # The value counts, but what is a secret is shown to nobody.
         secret = any(word in name.upper() for word in SECRETS)
@@ -78,6 +80,24 @@ def surround(encoder: Encoder) -> None:
     for name, value in _settings(encoder):
         encoder.watch.is_loose = True
         encoder.again(*_part("environment", f"[process] {name}", value))
+
+
+def _variables(distributions: frozenset[str]) -> list[str]:
+    """Variables that are called after a distribution: compiled code of its may read them unseen."""
+    variables: Mapping[bytes, bytes] = getattr(os.environ, "_data", None) or os.environb
+    starts = _starts(distributions)
+    found = (name for name in list(variables) if name.startswith(starts) and world.counts_variable(name))
+    return sorted(map(os.fsdecode, found))
+
+
+@functools.lru_cache(maxsize=PARTS_MAX)
+def _starts(distributions: frozenset[str]) -> tuple[bytes, ...]:
+    names = {*distributions, *(_SHORT[name] for name in distributions & _SHORT.keys())}
+    return tuple(sorted(name.upper().replace("-", "_").encode() + b"_" for name in names))
+
+
+#: By what else variables are called after one.
+_SHORT = {"numpy": "npy", "scikit-learn": "sklearn"}
 
 
 def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:

@@ -50,6 +50,14 @@ def test_the_same_in_every_process_folder_and_layout(script: Run) -> None:
     assert first == script(redocumented + PRINT, folder="third")
 
 
+def test_a_docstring_counts_where_a_constant_names_it(script: Run) -> None:
+    asking = HELPER.replace(
+        "TARGET = transform", "ASKED = '__doc__'\nTARGET = lambda x: getattr(helper, ASKED)"
+    )
+    edited = asking.replace("Helps.", "Serves.")
+    assert script(asking + PRINT) != script(edited + PRINT)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

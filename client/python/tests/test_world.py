@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import installed
 
+import prebake
 from prebake import _bin
 from prebake._demo_daemon import PrivateDaemon
 from prebake.identity import world
@@ -517,6 +519,22 @@ print(json.dumps([chosen(n) for n in (1, 2, 4, 5)]))
     run(script)
     edited = script.replace("LEAST = 1", "LEAST = 3")
     assert run(edited)[0] == run(edited, on=False)[0] == [[], [], [], [4]]
+
+
+def rounded(values: Any) -> Any:
+    return np.round(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"), [("NPY_DISABLE_CPU_FEATURES", True), ("NUMPY_SETTING", True), ("POLARS_FMT", False)]
+)
+def test_a_variable_that_is_called_after_a_package_counts_for_what_uses_it(
+    monkeypatch: pytest.MonkeyPatch, name: str, counts: bool
+) -> None:
+    # Compiled code reads it unseen, and may show it in one item of a thousand.
+    before = prebake.fingerprint(rounded)
+    monkeypatch.setenv(name, "AVX512F")
+    assert (prebake.fingerprint(rounded) != before) is counts
 
 
 def test_a_world_is_what_surrounds_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

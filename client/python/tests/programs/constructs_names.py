@@ -103,7 +103,10 @@ def line_number(b: Builder) -> str:
 @construct
 def doc_string(b: Builder) -> str:
     b.add(b.home, f"def told_{b.n}():\n    'Says {b.rng.randrange(2, 9)} things.'")
-    return f"told_{b.n}.__doc__ + str(i)"
+    if b.rng.random() < 0.5:
+        return f"told_{b.n}.__doc__ + str(i)"
+    b.add(b.home, f"ASKED_{b.n} = '__doc__'\ndef asked_{b.n}(x):\n    return getattr(x, ASKED_{b.n})")
+    return f"asked_{b.n}(told_{b.n}) + str(i)"
 
 
 @construct
