@@ -108,6 +108,9 @@ IN_PLACE = {
     "by a name in a text": "getattr(ImageColor, 'colormap')['x'] = VALUE",
     "by a patch": "mock.patch.dict('PIL.ImageColor.colormap', x=VALUE).start()",
     "an object's attribute": "json._default_encoder.ensure_ascii = VALUE",
+    "beside what has no description": (
+        "ImageColor.colormap.update(x=VALUE, y=(each for each in ()), z=VALUE)"
+    ),
 }
 
 

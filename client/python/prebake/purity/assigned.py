@@ -136,13 +136,29 @@ def _watch(encoder: Encoder, found: Any) -> None:
 
 
 def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
-    """What draws, or asks the time, is known by its code: what uses the distribution may not come upon it."""
+    """What draws, or asks the time, is known by its code: what uses the distribution may not come upon it.
+    What cannot be described at all is known by its type, and a table by its members."""
+    encoder.watch.is_loose = True
+    encoder.text("assigned", label)
+    for each in _parts(kept.value(found)):
+        encoder.emit("value", _known_by(each, label))
+
+
+def _known_by(value: Any, label: str) -> bytes:
     from prebake.code import identify
 
-    encoder.watch.is_loose = True
-    with contextlib.suppress(Refused):
-        encoder.text("assigned", label)
-        encoder.emit("value", identify(marks.Pure(kept.value(found), None), label).digest)
+    for of in (value, marks.Pure(value, None)):
+        with contextlib.suppress(Refused):
+            return identify(of, label).digest
+    return type(value).__qualname__.encode()
+
+
+def _parts(value: Any) -> list[Any]:
+    """A table's members, whatever it says of them itself; any other value is its only part."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return [part for pair in dict.items(value) for part in pair]
+    return list(value) if kind in kept.TABLES else [value]
 
 
 #: Members of a table that another one stands for where it is another one.
