@@ -140,8 +140,10 @@ def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
     What cannot be described at all is known by its type, and a table by its members."""
     encoder.watch.is_loose = True
     encoder.text("assigned", label)
-    for each in _parts(kept.value(found)):
-        encoder.emit("value", _known_by(each, label))
+    known = [_known_by(each, label) for each in _parts(kept.value(found))]
+    # A set has another order in each process.
+    for each in sorted(known) if type(found) is set else known:
+        encoder.emit("value", each)
 
 
 def _known_by(value: Any, label: str) -> bytes:
