@@ -4,7 +4,7 @@
 use crate::{Clock, SystemClock, beneath::Beneath};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
@@ -131,22 +131,46 @@ impl Archive {
 
     /// Whether writing this back leaves what a run would: there is nothing else in the outputs.
     pub fn covers(&self, outputs: &[PathBuf]) -> bool {
-        let known: HashSet<_> = self.parts.iter().filter_map(|(p, _)| p.path(outputs)).collect();
+        let known = self
+            .parts
+            .iter()
+            .filter_map(|(part, _)| Some((part.path(outputs)?, part)));
+        let known: HashMap<_, _> = known.collect();
         outputs.iter().all(|root| {
             walk(root, &mut |path, meta| {
-                let expected = meta.is_dir() && path == root || known.contains(path);
+                let is_known = known.get(path).is_some_and(|part| part.is_of_kind(meta));
+                let expected = meta.is_dir() && path == root || is_known;
                 if expected { Ok(()) } else { Err(String::new()) }
             })
             .is_ok()
         })
     }
 
-    /// Writes the outputs back: each file whole or not at all, and nothing outside them, whatever the parts say and
-    /// whatever links lie in the outputs.
+    /// Writes the outputs back, all or nothing: what a run would then find is not the half of what it makes. Nothing outside
+    /// of them is written to, whatever the parts say and whatever links lie in the outputs.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn restore(&self, outputs: &[PathBuf]) -> Result<(), String> {
+        let is_new = |part: &Part| {
+            let path = part.path(outputs).filter(|_| matches!(part, Part::Folder { .. }));
+            path.is_some_and(|path| fs::symlink_metadata(path).is_err())
+        };
+        let folders: Vec<_> = self
+            .parts
+            .iter()
+            .map(|(part, _)| part)
+            .filter(|p| is_new(p))
+            .collect();
+        self.write(outputs).inspect_err(|_| {
+            let _ = self.remove(outputs);
+            for place in folders.iter().rev().filter_map(|folder| folder.find(outputs)) {
+                let _ = place.and_then(|place| place.remove_folder());
+            }
+        })
+    }
+
+    fn write(&self, outputs: &[PathBuf]) -> Result<(), String> {
         for (part, bytes) in &self.parts {
             if let Some(path) = part.path(outputs) {
                 part.write(outputs, bytes)
@@ -172,14 +196,12 @@ impl Archive {
     /// # Errors
     /// If something cannot be removed.
     pub fn remove(&self, outputs: &[PathBuf]) -> Result<(), String> {
-        for (part, _) in &self.parts {
-            let Some(path) = part
-                .path(outputs)
-                .filter(|_| !matches!(part, Part::Folder { .. }))
-            else {
+        let is_folder = |part: &Part| matches!(part, Part::Folder { .. });
+        for (part, _) in self.parts.iter().filter(|(part, _)| !is_folder(part)) {
+            let (Some(path), Some(place)) = (part.path(outputs), part.find(outputs)) else {
                 continue;
             };
-            match fs::remove_file(&path) {
+            match place.and_then(|place| place.remove()) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(format!("removing {}: {e}", path.display()));
                 }
@@ -273,17 +295,11 @@ const KIND: &str = "run";
 
 impl Part {
     fn path(&self, outputs: &[PathBuf]) -> Option<PathBuf> {
-        let (Self::File { output, path, .. }
-        | Self::Folder { output, path, .. }
-        | Self::Link { output, path, .. }) = self
-        else {
-            return None;
-        };
-        let root = outputs.get(*output)?;
-        Some(if path.is_empty() {
-            root.clone()
-        } else {
-            root.join(path)
+        let (root, path) = self.below(outputs)?;
+        // A separator at its end would follow a link.
+        Some(match path.as_os_str().is_empty() {
+            true => root.to_owned(),
+            false => root.join(path),
         })
     }
 
@@ -308,13 +324,33 @@ impl Part {
 
     /// Where it is written to.
     fn place(&self, outputs: &[PathBuf]) -> Option<io::Result<Beneath>> {
+        let (root, path) = self.below(outputs)?;
+        Some(Beneath::open(root, path))
+    }
+
+    /// Where it lies.
+    fn find(&self, outputs: &[PathBuf]) -> Option<io::Result<Beneath>> {
+        let (root, path) = self.below(outputs)?;
+        Some(Beneath::find(root, path))
+    }
+
+    fn below<'a>(&'a self, outputs: &'a [PathBuf]) -> Option<(&'a Path, &'a Path)> {
         let (Self::File { output, path, .. }
         | Self::Folder { output, path, .. }
         | Self::Link { output, path, .. }) = self
         else {
             return None;
         };
-        Some(Beneath::open(outputs.get(*output)?, Path::new(path)))
+        Some((outputs.get(*output)?, Path::new(path)))
+    }
+
+    fn is_of_kind(&self, meta: &fs::Metadata) -> bool {
+        match self {
+            Self::File { .. } => meta.is_file(),
+            Self::Folder { .. } => meta.is_dir(),
+            Self::Link { .. } => meta.is_symlink(),
+            Self::Stdout | Self::Stderr => false,
+        }
     }
 
     fn write(&self, outputs: &[PathBuf], bytes: &[u8]) -> io::Result<()> {
@@ -440,5 +476,59 @@ mod tests {
         assert_eq!(fs::read(out.join("link")).unwrap(), b"new");
         assert_eq!(fs::read(out.join("new/folder/file")).unwrap(), b"new");
         assert_eq!(fs::read_dir(&out).unwrap().count(), 2, "nothing else is left");
+    }
+
+    #[test]
+    fn what_cannot_be_written_back_whole_is_not_written_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let outputs = std::slice::from_ref(&out);
+        let file = |path: &str| Part::File {
+            output: 0,
+            path: path.into(),
+            mode: 0o600,
+        };
+        let inside = |path: &str| Part::Folder {
+            output: 0,
+            path: path.into(),
+            mode: 0o700,
+        };
+        let parts = [inside(""), inside("a"), file("a/one"), file("a/one/two")];
+        let parts = parts.into_iter().map(|part| (part, b"new".to_vec())).collect();
+        assert!(Archive { made: 1, parts }.restore(outputs).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_an_output_holds_is_known_by_kind_and_never_removed_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, outside) = (folder.path().join("out"), folder.path().join("outside"));
+        fs::create_dir_all(&out).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("file"), b"mine").unwrap();
+        std::os::unix::fs::symlink(&outside, out.join("link")).unwrap();
+        let outputs = std::slice::from_ref(&out);
+        let below = |path: &str| {
+            (
+                Part::File {
+                    output: 0,
+                    path: path.into(),
+                    mode: 0o600,
+                },
+                Vec::new(),
+            )
+        };
+        let link = Part::Link {
+            output: 0,
+            path: "link".into(),
+            target: outside.to_str().unwrap().into(),
+        };
+        let parts = vec![below("link/file"), (link, Vec::new())];
+        let archive = Archive { made: 1, parts };
+        assert!(archive.covers(outputs));
+        assert!(archive.remove(outputs).is_err());
+        assert_eq!(fs::read(outside.join("file")).unwrap(), b"mine");
+        let parts = vec![below("link")];
+        assert!(!Archive { made: 1, parts }.covers(outputs));
     }
 }

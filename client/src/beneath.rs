@@ -32,30 +32,60 @@ impl Beneath {
     /// # Errors
     /// If something on the way is no folder, or `path` leads outside.
     pub fn open(root: &Path, path: &Path) -> io::Result<Self> {
+        Self::reach(root, path, true)
+    }
+
+    /// The same, and nothing is made.
+    ///
+    /// # Errors
+    /// Also if something on the way is not there.
+    pub fn find(root: &Path, path: &Path) -> io::Result<Self> {
+        Self::reach(root, path, false)
+    }
+
+    fn reach(root: &Path, path: &Path, makes: bool) -> io::Result<Self> {
         let outside = || io::Error::new(io::ErrorKind::InvalidInput, "it leads outside the output");
         let name = root.file_name().ok_or_else(outside)?.to_owned();
         let above = root.parent().filter(|above| !above.as_os_str().is_empty());
         let above = above.unwrap_or(Path::new("."));
-        std::fs::create_dir_all(above)?;
+        if makes {
+            std::fs::create_dir_all(above)?;
+        }
         let folder = openat(CWD, above, FOLDER, Mode::empty())?;
         path.components()
             .try_fold(Self { folder, name }, |at, part| match part {
-                Component::Normal(name) => at.enter(name.to_owned()),
+                Component::Normal(name) => at.enter(name.to_owned(), makes),
                 _ => Err(outside()),
             })
     }
 
-    /// A name in this folder, which is made if it is not there.
-    fn enter(self, name: OsString) -> io::Result<Self> {
+    /// A name in this folder.
+    fn enter(self, name: OsString, makes: bool) -> io::Result<Self> {
         let open = || openat(&self.folder, &self.name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
         let folder = match open() {
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT) if makes => {
                 self.make_folder()?;
                 open()?
             }
             folder => folder?,
         };
         Ok(Self { folder, name })
+    }
+
+    /// Removes the file or link here.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be removed.
+    pub fn remove(&self) -> io::Result<()> {
+        Ok(unlinkat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
+    /// Removes the folder here, if it is empty.
+    ///
+    /// # Errors
+    /// If it is not, or cannot be removed.
+    pub fn remove_folder(&self) -> io::Result<()> {
+        Ok(unlinkat(&self.folder, &self.name, AtFlags::REMOVEDIR)?)
     }
 
     /// Makes a folder here, if there is nothing.
