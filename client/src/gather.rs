@@ -48,7 +48,7 @@ struct Helper {
     /// Once it runs.
     thread: Option<Thread>,
     /// What is to be copied. Whoever wants it keeps it.
-    wanted: Weak<Gather>,
+    wanted: Weak<Gather<Held>>,
     rests: u32,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn gathered(sources: Vec<Held>) -> Buffer {
     buffer
 }
 
-fn call(gather: &Arc<Gather>) {
+fn call(gather: &Arc<Gather<Held>>) {
     let Some(mut helper) = HELPER.try_lock() else {
         return;
     };

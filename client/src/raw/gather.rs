@@ -1,7 +1,6 @@
 //! Elements copied side by side, by as many threads as have the copy.
 
 use super::buffer::Buffer;
-use super::readable::Held;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +10,8 @@ use std::thread::{self, Thread};
 const PART_BYTES: usize = 256 << 10;
 
 /// A copy in the making. Each part of it is copied by the thread that claimed it.
-pub(crate) struct Gather {
-    sources: Vec<Held>,
+pub(crate) struct Gather<S> {
+    sources: Vec<S>,
     parts: Vec<Part>,
     /// The first that nobody has claimed.
     next: AtomicUsize,
@@ -35,16 +34,16 @@ struct Part {
 
 // SAFETY: `start` is of the buffer, which goes where the value goes. Several threads write through it at once, but never to the
 // same bytes: parts do not overlap, and the counter gives each to one thread.
-unsafe impl Send for Gather {}
-// SAFETY: as above; nothing else in it changes.
-unsafe impl Sync for Gather {}
+unsafe impl<S: Send> Send for Gather<S> {}
+// SAFETY: as above; nothing else in it changes. Sources are dropped by whoever lets go of it last, hence `Send`.
+unsafe impl<S: Send + Sync> Sync for Gather<S> {}
 
-impl Gather {
+impl<S: AsRef<[u8]>> Gather<S> {
     /// Of these, one after the other.
-    pub(crate) fn new(sources: Vec<Held>) -> Gather {
+    pub(crate) fn new(sources: Vec<S>) -> Self {
         let (mut parts, mut to) = (Vec::with_capacity(sources.len()), 0);
         for (source, held) in sources.iter().enumerate() {
-            let bytes = held.as_slice().len();
+            let bytes = held.as_ref().len();
             for from in (0..bytes).step_by(PART_BYTES) {
                 let length = PART_BYTES.min(bytes - from);
                 parts.push(Part {
@@ -84,7 +83,7 @@ impl Gather {
         while go_on()
             && let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
-            let from = &self.sources[part.source].as_slice()[part.from..][..part.length];
+            let from = &self.sources[part.source].as_ref()[part.from..][..part.length];
             // SAFETY: the parts together are as long as the buffer, and this one is ours alone (claimed above). Nobody reads the
             // buffer before all who copy have let go of it (into_buffer), and the cache's memory is none of it.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr().add(part.to), part.length) };
@@ -94,7 +93,7 @@ impl Gather {
     }
 
     /// The copy, whole. Another thread that still has it gets it back: that is at a part.
-    pub(crate) fn into_buffer(this: Arc<Gather>) -> Result<Buffer, Arc<Gather>> {
+    pub(crate) fn into_buffer(this: Arc<Self>) -> Result<Buffer, Arc<Self>> {
         this.copy(|| true);
         // Who claimed a part had this until it was copied, and to be alone with it is to see what they wrote.
         Arc::try_unwrap(this).map(|gather| gather.buffer)
@@ -103,16 +102,24 @@ impl Gather {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_blocks::{BLOCK, held, there};
     use super::*;
+    use std::ops::Range;
+
+    /// Bytes that differ from their neighbours'.
+    fn there(range: Range<usize>) -> Vec<u8> {
+        range.map(|i| (i % 251) as u8).collect()
+    }
+
+    fn all(ranges: &[Range<usize>]) -> Vec<Vec<u8>> {
+        ranges.iter().cloned().map(there).collect()
+    }
 
     #[test]
     fn however_many_copy_it_is_what_its_sources_are_in_turn() {
-        let end = 16 * BLOCK;
-        let ranges = [end - 3..end, 7..PART_BYTES + 8, 0..end, BLOCK..BLOCK + 1];
-        let whole: Vec<u8> = ranges.iter().cloned().flat_map(there).collect();
+        let ranges = [5..8, 7..PART_BYTES + 8, 0..2 * PART_BYTES, 9..10];
+        let whole = all(&ranges).concat();
         for others in 0..4 {
-            let gather = Arc::new(Gather::new(held(&ranges)));
+            let gather = Arc::new(Gather::new(all(&ranges)));
             assert_eq!(gather.bytes(), whole.len());
             thread::scope(|scope| {
                 for _ in 0..others {
@@ -127,7 +134,7 @@ mod tests {
 
     #[test]
     fn it_is_whole_only_for_who_has_it_alone() {
-        let gather = Arc::new(Gather::new(held(&[0..10, 5..20])));
+        let gather = Arc::new(Gather::new(all(&[0..10, 5..20])));
         let other = Arc::clone(&gather);
         let gather = Gather::into_buffer(gather).err().unwrap();
         assert!(!other.copy(|| true), "all of it was claimed");
@@ -138,9 +145,7 @@ mod tests {
 
     #[test]
     fn of_nothing_it_is_empty() {
-        let buffer = Gather::into_buffer(Arc::new(Gather::new(Vec::new())))
-            .ok()
-            .unwrap();
+        let buffer = Gather::into_buffer(Arc::new(Gather::new(all(&[])))).ok().unwrap();
         assert!(buffer.is_empty());
     }
 }

@@ -108,6 +108,12 @@ impl Held {
     }
 }
 
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         // In a forked child another thread of the parent may hold the lock for ever.
