@@ -270,6 +270,9 @@ impl Items {
     /// Those of the items that other jobs were computing when they were asked for last.
     #[must_use]
     pub fn held(&self, indices: &[usize]) -> Vec<usize> {
+        if !self.0.session.is_here() {
+            return Vec::new();
+        }
         let state = self.0.state.lock();
         indices
             .iter()

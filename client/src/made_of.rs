@@ -43,6 +43,7 @@ impl Items {
     /// What [`Items::set_objects`] said of item `i` last.
     #[must_use]
     pub fn objects(&self, i: usize) -> Option<Digest> {
+        self.0.session.check().ok()?;
         self.0.state.lock().inputs.objects(i)
     }
 

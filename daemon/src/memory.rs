@@ -317,6 +317,26 @@ mod tests {
     use crate::budget::Budget;
 
     #[test]
+    fn nobody_else_can_write_a_ring_or_a_doorbell() {
+        let budget = Budget::new(SLOT_BYTES, "ram-full");
+        let (ring, bell) = (
+            Ring::create(budget.reserve(SLOT_BYTES).unwrap()).unwrap(),
+            Doorbell::create().unwrap(),
+        );
+        for ours in [ring.as_fd(), bell.as_fd()] {
+            let client = rustix::io::dup(ours).unwrap();
+            assert!(rustix::io::pwrite(&client, b"x", 0).is_err());
+            // SAFETY: maps a live descriptor; the map is expected to be refused.
+            assert!(unsafe { MmapOptions::new().map_mut(&client) }.is_err());
+            assert!(rustix::fs::ftruncate(&client, 0).is_err());
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            assert!(fallocate(&client, hole, 0, 4096).is_err());
+        }
+        ring.slot(0).fill(1);
+        bell.ring();
+    }
+
+    #[test]
     fn nobody_else_can_write_a_block_even_while_it_is_filled() {
         let budget = Budget::new(BLOCK_BYTES, "ram-full");
         let mut writer = Block::create(budget.reserve(BLOCK_BYTES).unwrap(), &HugePages::new(false)).unwrap();

@@ -68,8 +68,9 @@ fn after_fork() {
     prebake_client::after_fork();
 }
 
-/// The native module: the Rust client under Python's buffer protocol.
-#[pymodule]
+/// The native module: the Rust client under Python's buffer protocol. What it does without references to it rests on the
+/// interpreter's lock.
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::error::Error;

@@ -147,6 +147,10 @@ impl Region {
 
     /// The same for pages of one block.
     fn settle_part(&self, state: &mut State, block: usize, part: &Range<usize>) -> bool {
+        // Where memory is locked (`mlockall`), all pages of it were copied when it was mapped, and lack what came after.
+        if state.block(block) == Block::Open {
+            return self.settle_pages(state, part, false);
+        }
         if state.block(block) != Block::Watched {
             let Some(handed) = self.handed(state, part) else {
                 return true;

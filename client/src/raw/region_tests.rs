@@ -92,6 +92,21 @@ fn elements_that_arrive_on_a_written_page_are_seen() {
 }
 
 #[test]
+fn elements_that_arrive_on_a_page_that_the_system_copied_before_are_seen() {
+    for watch in watches() {
+        let region = Arc::new(Region::reserve(BLOCK, 1, Some(watch)).unwrap());
+        let fd = open_block(6000);
+        region.map(0, fd.try_clone().unwrap()).unwrap();
+        // As `mlockall` does it with all that is mapped from then on.
+        // SAFETY: mapped just now; pages are copied and no byte of them changed.
+        unsafe { madvise(region.space.at(0).cast(), BLOCK, Advice::LinuxPopulateWrite) }.unwrap();
+        fill(&fd, 6000..12000);
+        let view = region.hand_out(8192..12000).unwrap();
+        assert_eq!(view.as_slice(), expected(8192..12000));
+    }
+}
+
+#[test]
 fn a_run_crosses_blocks() {
     for region in regions() {
         assert!(!region.covers(&(BLOCK - 10..BLOCK + 10)));

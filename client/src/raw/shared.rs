@@ -13,7 +13,7 @@ pub(crate) struct SharedMemory {
     bytes: usize,
 }
 
-// SAFETY: writes need `&mut self`; reads are of one atomic.
+// SAFETY: writes need `&mut self`; reads are of one atomic, or of what the daemon does not write to meanwhile (read).
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -86,5 +86,39 @@ impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: nothing borrows the map past `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_blocks::{BLOCK, open_block, unsealed};
+    use super::*;
+
+    #[test]
+    fn memory_that_could_shrink_or_is_too_small_is_refused() {
+        let maps: [fn(&OwnedFd, usize) -> Result<SharedMemory>; 3] =
+            [SharedMemory::staging, SharedMemory::ring, |fd, _| {
+                SharedMemory::doorbell(fd)
+            }];
+        for map in maps {
+            assert!(map(&unsealed(), BLOCK).is_err());
+            assert!(map(&open_block(0), BLOCK).is_ok());
+        }
+        for map in &maps[..2] {
+            assert!(map(&open_block(0), BLOCK + 1).is_err());
+        }
+    }
+
+    #[test]
+    fn nothing_beyond_its_end_is_written_or_read() {
+        let mut memory = SharedMemory::staging(&open_block(0), BLOCK).unwrap();
+        assert!(memory.write(BLOCK - 2, b"ab"));
+        let mut read = [0; 2];
+        for offset in [BLOCK - 1, BLOCK, usize::MAX] {
+            assert!(!memory.write(offset, b"xy"), "{offset}");
+            assert!(!memory.read(offset, &mut read), "{offset}");
+        }
+        assert!(memory.read(BLOCK - 2, &mut read));
+        assert_eq!(&read, b"ab");
     }
 }

@@ -4,7 +4,9 @@ use super::check_sealed;
 use crate::error::{Error, Result};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -59,28 +61,41 @@ impl Space {
     pub(super) unsafe fn map(&self, block: usize, fd: OwnedFd, access: Access) -> Result<SealFlags> {
         let range = self.block(block)?;
         let seals = check_sealed(fd.as_fd(), self.block_bytes)?;
-        let (protection, flags) = match access {
-            Access::Private => (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE),
-            Access::Reading => (ProtFlags::READ, MapFlags::SHARED),
+        let flags = match access {
+            Access::Private => MapFlags::PRIVATE,
+            Access::Reading => MapFlags::SHARED,
         };
         let flags = flags | MapFlags::FIXED;
+        let failed = |e| {
+            Error::internal(format!(
+                "cannot map a block: {e} (vm.max_map_count may be too low)"
+            ))
+        };
         // SAFETY: the range lies in our own reservation (block), where nobody holds anything (the caller's promise). The
         // descriptor cannot shrink (check_sealed).
         unsafe {
             mmap(
                 self.at(range.start).cast(),
                 self.block_bytes,
-                protection,
+                ProtFlags::READ,
                 flags,
                 &fd,
                 0,
             )
         }
-        .map_err(|e| {
-            Error::internal(format!(
-                "cannot map a block: {e} (vm.max_map_count may be too low)"
-            ))
-        })?;
+        .map_err(failed)?;
+        if access == Access::Private {
+            let writable = MprotectFlags::READ | MprotectFlags::WRITE;
+            // Not at once: memory that can be written is charged, and before Linux 6.12 a map that is refused for that leaves a
+            // hole, in which a map of somebody else's may come to lie.
+            // SAFETY: the map that was just made, which nobody uses yet.
+            let made = unsafe { mprotect(self.at(range.start).cast(), self.block_bytes, writable) };
+            if let Err(error) = made {
+                // SAFETY: as above.
+                unsafe { self.unmap(block) };
+                return Err(failed(error));
+            }
+        }
         Ok(seals)
     }
 

@@ -22,7 +22,8 @@ impl Locale {
 /// Its name in all categories; empty where it has none.
 fn now(_py: Python<'_>) -> &[u8] {
     // SAFETY: without a name nothing is set. What is returned ends with a zero and stays until the locale is set again, which
-    // Python does under the interpreter's lock. That is held for as long as the name is.
+    // Python does under the interpreter's lock. That is held for as long as the name is. (Compiled code that sets it without
+    // that lock breaks Python's own `locale.setlocale` in the same way.)
     unsafe {
         let name = libc::setlocale(libc::LC_ALL, ptr::null());
         if name.is_null() {
