@@ -94,7 +94,7 @@ class Recorder:
         _install()
         global _begun
         _begun += 1
-        self._record, self._thread = Record(), threading.get_ident()
+        self._record, self._thread = Record(_deaf or None), threading.get_ident()
         self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
         _records[self._thread] = self._record
@@ -130,7 +130,7 @@ class Background:
         global _heard, _listeners
         _install()
         with _lock:
-            _heard = _heard or Record()
+            _heard = _heard or Record(_deaf or None)
             self.record = _heard
             _listeners += 1
         if _hears is not None:
@@ -195,6 +195,11 @@ _lock = threading.Lock()
 _installed = False
 #: The native module, if it is what hears of events and tells of those that matter, while a record is open.
 _hears: Any = None
+#: An event of ours, by which is found whether any is heard.
+_LISTENING = "prebake.listening"
+_answered = False
+#: Why none is; then nothing that a record holds is all that was read.
+_deaf = ""
 
 
 def listen_to_setup() -> None:
@@ -209,19 +214,32 @@ def listen_to_setup() -> None:
 
 def _install() -> None:
     """Audit hooks cannot be removed, so there is one, from the first record on."""
-    global _installed, _hears
+    global _installed, _hears, _deaf
     if _installed:
         return
     with _lock:
         if not _installed:
             native = _job.native()
-            if native is not None and native.listen(_hook, list(_EVENTS)):
-                _hears = native
-                _listen_to_looks(native)
-            else:
-                sys.addaudithook(_hook)
+            # A hook that was there before may raise here, which is then an error, or nothing at all and no hook.
+            with contextlib.suppress(Exception):
+                if native is not None and native.listen(_hook, [*_EVENTS, _LISTENING]):
+                    _hears = native
+                    _listen_to_looks(native)
+                else:
+                    sys.addaudithook(_hook)
+            _deaf = "" if _is_heard() else "another audit hook refuses Prebake's (at sys.addaudithook)"
             clients.listen(_object)
             _installed = True
+
+
+def _is_heard() -> bool:
+    if _hears is not None:
+        _hears.record_begins()
+    with contextlib.suppress(Exception):
+        sys.audit(_LISTENING)
+    if _hears is not None:
+        _hears.record_ends()
+    return _answered
 
 
 def _listen_to_looks(native: Any) -> None:
@@ -239,6 +257,9 @@ def _listen_to_looks(native: Any) -> None:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     # Nothing may come before this: without the native module, every event of the interpreter ends here.
     if not _records and _heard is None:
+        if event == _LISTENING:
+            global _answered
+            _answered = True
         # The names of modules are gone where the interpreter ends.
         if opened and opened.KINDS and event in opened.KINDS and opened.is_listening():
             # Where nothing of Python calls there is no frame.

@@ -46,7 +46,7 @@ class Record:
     there may be more than was seen; `network` and `process` name what was talked to and what was run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, incomplete: str | None = None) -> None:
         self.reads: dict[str, None] = {}
         #: (device, inode, size, mtime_ns, ctime_ns) of each when it was opened first; not of what is missing.
         self.stats: dict[str, tuple[int, int, int, int, int]] = {}
@@ -66,7 +66,7 @@ class Record:
         self.ran_on: dict[str, str] = {}
         self.network: str | None = None
         self.process: str | None = None
-        self.incomplete: str | None = None
+        self.incomplete = incomplete
         #: Whether threads that do not record themselves work for it.
         self.background = False
         #: Whether it is over. What tasks of it do later, is not known to be of anything.

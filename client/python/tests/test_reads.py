@@ -278,3 +278,22 @@ def test_an_error_in_the_hook_is_not_the_user_s(here: Path, monkeypatch: pytest.
     with Recorder() as record:
         opened("a")
     assert record.incomplete
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "ValueError"])
+def test_a_hook_that_another_keeps_out_is_told(here: Path, error: str) -> None:
+    """The first is passed over by Python without a word, the second would be the user's."""
+    program = f"""
+import sys
+def refuses(event, arguments):
+    if event == "sys.addaudithook":
+        raise {error}
+sys.addaudithook(refuses)
+from prebake.reads import Recorder
+for _ in range(2):
+    with Recorder() as record:
+        open("a").close()
+    print(record.incomplete)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.count("refuses Prebake's") == 2
