@@ -128,6 +128,10 @@ impl State {
                 rest = after;
             }
         }
+        if result.is_err() {
+            // The daemon may still be about to copy from it (a commit that took too long): nothing else may come to lie there.
+            self.memory = None;
+        }
         result
     }
 }

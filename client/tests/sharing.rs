@@ -563,6 +563,20 @@ fn a_killed_daemon_is_lost_and_what_is_mapped_stays_readable() {
 }
 
 #[test]
+fn nothing_is_put_over_what_a_commit_that_failed_may_still_be_copied_from() {
+    let mut daemon = Daemon::start(&[]);
+    let data = data(2);
+    let items = data.items(&daemon.job("job"));
+    items.acquire(&[0, 1], &[], 2, &mut patience()).unwrap();
+    let put = |i: usize| items.put(i, "layout", &[&data.element(i)], Made::default());
+    assert!(put(0).unwrap());
+    // As one that takes too long fails: who answers no more may go on all the same.
+    daemon.kill();
+    assert_eq!(items.commit().unwrap_err().code(), Code::DaemonLost);
+    assert!(put(1).is_err());
+}
+
+#[test]
 fn what_is_durable_is_there_after_a_restart() {
     let mut daemon = Daemon::start(&[]);
     let data = data(50);
