@@ -9,6 +9,8 @@
 #   make faults [SEQUENCES=10000 DAMAGES=100000]   every call on a disk fails once, and every bit is flipped: the same
 #   make fuzz-rust [SECONDS=60 TARGETS='graph segment ...']   what others can send, led by coverage; wants a nightly toolchain
 #   make fuzz-python [SECONDS=60]      the reader of stored values of the Python shim, led by coverage
+#   make interleavings [RUNS=100000]   threads of the daemon take turns in every order that is drawn: the same
+#   make miri                          what copies without locks, under an interpreter that sees undefined behaviour; wants a nightly toolchain
 #   make os-faults                     the daemon's system calls fail, its disk is full or gone, its clock jumps: the same
 #   make damage [TRIALS=15]            the same damage done to other caches: a table
 #   make owners [OWNERS_ONLY=word]     another user's files, links and sockets in place of a user's; a table; needs root
@@ -25,7 +27,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo adoption bench cases fuzz fuzz-rust fuzz-python soak crowd faults os-faults damage owners defects peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
+.PHONY: demo adoption bench cases fuzz fuzz-rust fuzz-python soak crowd faults interleavings miri os-faults damage owners defects peers test test-rust test-python test-torch test-ops test-frameworks unstable python lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -162,6 +164,18 @@ faults:
 	PREBAKE_THOROUGH=1 PREBAKE_SEQUENCES=$(SEQUENCES) PREBAKE_DAMAGES=$(DAMAGES) cargo test --release --locked -p prebake-daemon \
 	    --test crash --test damage -- --nocapture
 
+# The rest of the daemon's tests are built without shuttle: its locks work in its runs alone.
+RUNS ?= 2000
+interleavings:
+	PREBAKE_INTERLEAVINGS=$(RUNS) cargo test --locked --workspace --features prebake-daemon/shuttle --test interleavings
+
+# Its threads take turns by a seed, and loads see what memory models allow: each seed another run.
+MIRI_SEEDS ?= 32
+miri:
+	cargo +nightly miri --version >/dev/null || { echo 'not run: wants the component miri of a nightly toolchain'; exit 1; }
+	MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-many-seeds=0..$(MIRI_SEEDS)' \
+	    cargo +nightly miri test --locked --package prebake-client --lib raw::gather
+
 os-faults: python
 	$(BOUNDED) $(VENV)/bin/python ops/faults/faults.py --out target/os-faults.json
 
@@ -253,6 +267,7 @@ test-rust:
 	if cargo nextest --version >/dev/null 2>&1; \
 	then cargo nextest run --workspace --locked; else cargo test --workspace --all-targets --locked; fi
 	cargo test --workspace --doc --locked
+	$(MAKE) interleavings
 
 test-python: python
 	$(BOUNDED) $(VENV)/bin/python $(PYTEST) $(SIDE_BY_SIDE) -m 'not torch' client/python/tests

@@ -1,10 +1,10 @@
 //! A budget of bytes: what is reserved is counted until its reservation is dropped.
 
-use crate::error::{Error, Kind, Result};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use crate::{
+    error::{Error, Kind, Result},
+    sync::AtomicU64,
 };
+use std::sync::{Arc, atomic::Ordering};
 
 /// So many bytes, shared by everyone who reserves from it.
 #[derive(Debug)]

@@ -150,8 +150,7 @@ impl Cache {
             tokio::pin!(change);
             // Enabled before looking: a commit in between is not missed.
             change.as_mut().enable();
-            let answers = collection.acquire(request, &*self.clock);
-            self.metrics.takeovers.inc_by(answers.takeovers);
+            let answers = self.answer(collection, request);
             let left = until.saturating_sub(self.clock.monotonic());
             if !answers.wait || left.is_zero() {
                 return answers;
@@ -161,6 +160,17 @@ impl Cache {
                 self.pass_on_from_stopped(collection);
             }
         }
+    }
+
+    /// Answers for each item now. The session may have ended before it was granted something, and its end have passed: that
+    /// must not wait for a deadline.
+    pub fn answer(&self, collection: &Collection, request: &Request<'_>) -> Answers {
+        let answers = collection.acquire(request, &*self.clock);
+        self.metrics.takeovers.inc_by(answers.takeovers);
+        if self.sessions.find(request.session).is_none() {
+            collection.end_session(request.session);
+        }
+        answers
     }
 
     /// Ends the leases of those who have been stopped for long enough: others are waiting for them.
@@ -230,7 +240,8 @@ impl Cache {
             "did not reproduce"
         );
         // First on the list, then out of the tiers: after a crash in between, the start drops what is left.
-        if let Err(error) = self.quarantine.add(record.clone()) {
+        let listed = self.quarantine.add(record.clone());
+        if let Err(error) = &listed {
             self.metrics.errors.with_label_values(&[error.code()]).inc();
             tracing::error!(%error, "a quarantine ends with this daemon");
         }
@@ -242,12 +253,17 @@ impl Cache {
         downstream.retain(|c| c.domain == collection.domain && contains(&c.graph, digest));
         let judging = self.quarantine.judging();
         for collection in &downstream {
-            collection.quarantine(Some(told.as_str().into()));
+            // As the list has it by now: it may have been cleared meanwhile. What found no place on it is not on it.
+            let blamed = self.quarantine.blame(&collection.domain, &collection.graph);
+            let why = blamed.map(|q| q.told());
+            let why = why.or_else(|| listed.is_err().then(|| told.clone()));
+            collection.quarantine(why.map(Into::into));
         }
         drop(judging);
         for collection in &downstream {
             self.drop_entries(collection);
         }
+        self.removed();
         told
     }
 
@@ -256,7 +272,12 @@ impl Cache {
     /// # Errors
     /// As [`Quarantine::clear`]; as the file system says.
     pub fn clear(&self, domain: &Domain, prefix: &str) -> Result<Vec<Quarantined>> {
-        // What was dropped as wrong must not be back, once nothing keeps it from being served.
+        // What is wrong must not be back, once nothing keeps it from being served. Some may be dropped only now.
+        for collection in self.catalog.all() {
+            if collection.domain == *domain && collection.quarantined().is_some() {
+                self.drop_entries(&collection);
+            }
+        }
         self.ssd.sync_removed()?;
         let cleared = self.quarantine.clear(domain, prefix)?;
         for collection in self.catalog.all().iter().filter(|c| c.domain == *domain) {
@@ -277,7 +298,23 @@ impl Cache {
         }
     }
 
-    /// Drops all segments of a quarantined collection. Blocking.
+    /// Has no crash bring back what was dropped, as far as the disk takes it.
+    fn removed(&self) {
+        if let Err(error) = self.ssd.sync_removed() {
+            self.metrics.errors.with_label_values(&[error.code()]).inc();
+            self.ssd
+                .faults()
+                .tell("what was dropped may be back after a crash", &error);
+        }
+    }
+
+    /// Drops all that is stored of a collection, for its bytes may be wrong: no crash brings it back. Blocking.
+    pub fn disown(&self, collection: &Collection) {
+        self.drop_entries(collection);
+        self.removed();
+    }
+
+    /// Drops all segments of a collection that is quarantined, or of which too little is known. Blocking.
     fn drop_entries(&self, collection: &Collection) {
         // A commit under way holds this lock, and each after it sees the quarantine.
         let open = collection.open.lock().take();

@@ -175,8 +175,7 @@ impl Cache {
             let appended = match open.append(&row, &self.ram, &mut copy) {
                 Err(full) if full.code() == "ram-full" => {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.
-                    open.writer()
-                        .run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes))?;
+                    self.write_now(collection, open)?;
                     self.with_room(|| open.append(&row, &self.ram, &mut copy))
                 }
                 appended => appended,
@@ -209,6 +208,20 @@ impl Cache {
                 self.failed(&error)
             }
         }
+    }
+
+    /// Writes what waits for the disk. One that cannot be written is given up. Blocking.
+    fn write_now(&self, collection: &Collection, open: &OpenSegment) -> Result<()> {
+        let written = open
+            .writer()
+            .run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
+        // What the system said is told once, of the segment.
+        let failed = written
+            .as_ref()
+            .map_err(|e| Error::new(e.kind(), e.code(), e.to_string()))
+            .copied();
+        self.settle(collection, open.segment(), written);
+        failed
     }
 
     fn failed(&self, error: &Error) -> Committed {
@@ -291,9 +304,14 @@ impl Cache {
     }
 
     /// Makes everything published durable. Blocking.
-    pub fn sync(&self) {
+    ///
+    /// # Errors
+    /// `not-durable` if the disk did not take all of it, or not in time.
+    pub fn sync(&self) -> Result<()> {
         // Full ones among them are closed behind their commits: those were published before this call too.
         let mut closing = self.ssd.all();
+        closing.retain(|s| !s.is_durable());
+        let asked = closing.clone();
         self.close_idle(Duration::ZERO);
         let until = self.clock.monotonic() + CLOSING_MAX;
         while self.clock.monotonic() < until {
@@ -304,7 +322,22 @@ impl Cache {
             std::thread::sleep(CLOSING_PAUSE);
         }
         let _ = self.index.put(Space::Counters, &self.metrics.records());
-        self.index.flush();
+        // Nothing relies on it: segments say all that it does.
+        let _ = self.index.flush();
+        let is_lost = |s: &&Arc<Segment>| self.ssd.gone(s.id).is_some_and(|gone| gone.why == Why::Unwritten);
+        let lost = asked.iter().filter(is_lost).count();
+        if closing.is_empty() && lost == 0 {
+            return Ok(());
+        }
+        let (late, seconds) = (closing.len(), CLOSING_MAX.as_secs());
+        Err(Error::new(
+            Kind::Io,
+            "not-durable",
+            format!(
+                "{lost} segments could not be written, and {late} not within {seconds} s: their elements are computed again \
+                 after a restart (the daemon's log says what the disk said)"
+            ),
+        ))
     }
 
     /// Closes segments that were not appended to for so long. Blocking.

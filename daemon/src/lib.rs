@@ -61,6 +61,7 @@ pub mod session;
 mod stats;
 mod status;
 mod stopped;
+mod sync;
 mod tag;
 pub mod task;
 pub mod tier;

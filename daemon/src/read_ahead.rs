@@ -10,8 +10,9 @@ use crate::{
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Ring, SLOT_BYTES},
     segment::{SegmentId, chunks},
+    sync::Condvar,
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -111,11 +112,12 @@ struct Ending<'a> {
     ahead: &'a ReadAhead,
     number: u64,
     done: Option<u64>,
+    is_reader: bool,
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if self.is_reader && thread::panicking() {
             self.ahead.state.lock().readers -= 1;
         }
         self.ahead.finish(self.number, self.done);
@@ -194,23 +196,31 @@ impl ReadAhead {
 
     /// Reads loads in order, by `read`, which is given room for all that is behind its place, until none waits. Blocking.
     pub fn run(&self, read: impl Fn(Piece, &mut [u8]) -> Result<u64>) {
-        while let Some((number, load)) = self.begin() {
-            let mut ending = Ending {
-                ahead: self,
-                number,
-                done: None,
-            };
-            let mut slot = self.ring.slot(number);
-            // A job that changed its mind may have been promised the slot for another load since. Not from here on: whoever
-            // reads that waits for the slot.
-            if self.is_wanted(number) {
-                ending.done = load.read(&mut slot, &read).ok();
-            }
-            drop(slot);
-        }
+        while self.read_next(&read, true) {}
     }
 
-    fn begin(&self) -> Option<(u64, Load)> {
+    /// Reads the next load, if one waits; whether one did.
+    fn read_next(&self, read: &impl Fn(Piece, &mut [u8]) -> Result<u64>, is_reader: bool) -> bool {
+        let Some((number, load)) = self.begin(is_reader) else {
+            return false;
+        };
+        let mut ending = Ending {
+            ahead: self,
+            number,
+            done: None,
+            is_reader,
+        };
+        let mut slot = self.ring.slot(number);
+        // A job that changed its mind may have been promised the slot for another load since. Not from here on: whoever
+        // reads that waits for the slot.
+        if self.is_wanted(number) {
+            ending.done = load.read(&mut slot, read).ok();
+        }
+        drop(slot);
+        true
+    }
+
+    fn begin(&self, is_reader: bool) -> Option<(u64, Load)> {
         let mut state = self.state.lock();
         let place = state.begun;
         if !state.ended
@@ -220,7 +230,8 @@ impl ReadAhead {
             state.begun += 1;
             return Some((state.first + place as u64, load));
         }
-        state.readers -= 1;
+        // In the same step: what is declared after it needs another reader.
+        state.readers -= usize::from(is_reader);
         None
     }
 
@@ -239,17 +250,23 @@ impl ReadAhead {
         self.change.notify_all();
     }
 
-    /// Waits for a load; the bytes that were read from SSD for it, or None if they are not to be had. Blocking.
+    /// Waits for a load; the bytes that were read from SSD for it, or None if they are not to be had. What nobody reads yet it
+    /// reads itself, as `run` does: readers may be waiting for the threads of those who wait. Blocking.
     ///
     /// # Errors
     /// `bad-request` if the job never declared it, or is done with it.
-    pub fn wait(&self, number: u64) -> Result<Option<u64>> {
+    pub fn wait(&self, number: u64, read: impl Fn(Piece, &mut [u8]) -> Result<u64>) -> Result<Option<u64>> {
         let mut state = self.state.lock();
         loop {
             let place = number.checked_sub(state.first);
             match place.and_then(|place| state.loads.get(place as usize)) {
                 Some(Progress::Done(done)) => return Ok(*done),
-                Some(_) if !state.ended => self.change.wait(&mut state),
+                Some(Progress::Waiting(_)) if !state.ended => {
+                    drop(state);
+                    self.read_next(&read, false);
+                    state = self.state.lock();
+                }
+                Some(Progress::Reading) if !state.ended => self.change.wait(&mut state),
                 _ => {
                     return Err(Error::new(
                         Kind::Invalid,

@@ -47,6 +47,20 @@ impl Cache {
         }
     }
 
+    /// Waits for what a job declared; see [`ReadAhead::wait`]. Blocking.
+    ///
+    /// # Errors
+    /// As [`ReadAhead::wait`].
+    pub fn wait_for(
+        self: &Arc<Self>,
+        session: &Session,
+        ahead: &ReadAhead,
+        number: u64,
+    ) -> Result<Option<u64>> {
+        let domain = domain(session);
+        ahead.wait(number, |piece, into| self.read(&domain, &piece, into))
+    }
+
     /// Reads a piece of one block; see [`Segment::read`]. Now and then the whole block is brought to RAM after it, beside those
     /// who wait for what they read.
     ///

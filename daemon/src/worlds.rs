@@ -255,20 +255,28 @@ pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<
     }
     let differs = matches!(found, Some(Some(_)));
     let mut changed = found.is_some_and(|found| state.learn(world, found, ask.part));
-    let (mut standing, new) = state.stand(world, ask.begins && collection.is_empty(), ask.part);
+    // Segments whose rows could not be read yet were made in some world that is not known here.
+    let begins = ask.begins && collection.is_empty() && collection.is_loaded();
+    let (mut standing, new) = state.stand(world, begins, ask.part);
     changed |= new;
     if state.first == Some(world) && state.description.is_empty() && !ask.description.is_empty() {
         state.description = ask.description.to_vec();
         changed = true;
     }
-    if changed {
-        keep(cache, &collection, &state);
+    let kept = if changed {
+        keep(cache, &collection, &state, differs)
+    } else {
+        Ok(())
+    };
+    drop(state);
+    if let Err(error) = kept {
+        cache.metrics.errors.with_label_values(&[error.code()]).inc();
         if differs {
-            // What was proven before is no more: a crash must not bring it back.
-            cache.index.flush();
+            // An earlier record may say that this world is proven, and a restart would believe it.
+            tracing::warn!(%error, "what other processes found to differ could not be written: it is computed again");
+            cache.disown(&collection);
         }
     }
-    drop(state);
     if let Standing::Unproven(unproven) = &mut standing {
         let mut sessions = cache.sessions.all();
         sessions.retain(|other| other.id != session.id && other.collections().contains(&collection.id));
@@ -281,14 +289,18 @@ pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<
     })
 }
 
-/// Writes what is known of a collection's worlds. Without it they are compared again after a restart.
-fn keep(cache: &Cache, collection: &Collection, state: &State) {
+/// Writes what is known of a collection's worlds. Without it they are compared again after a restart. What `differs` needs no
+/// room, and no crash brings back what was known before; if it cannot be written, nothing is known.
+fn keep(cache: &Cache, collection: &Collection, state: &State, differs: bool) -> Result<()> {
     let key = notes::key(&collection.domain, collection.graph.digest());
-    let record = (key, state.record().encode_to_vec());
-    let room = cache.index_space.claim(notes::records(&record.1), &cache.ssd);
-    if let Err(error) = room.and_then(|()| cache.index.put(Space::Worlds, &[record])) {
-        cache.metrics.errors.with_label_values(&[error.code()]).inc();
+    let record = (key.clone(), state.record().encode_to_vec());
+    if !differs {
+        cache.index_space.claim(notes::records(&record.1), &cache.ssd)?;
+        return cache.index.put(Space::Worlds, &[record]);
     }
+    let written = cache.index.put(Space::Worlds, &[record]);
+    let written = written.or_else(|_| cache.index.remove(Space::Worlds, &key));
+    written.and_then(|()| cache.index.flush())
 }
 
 #[cfg(test)]

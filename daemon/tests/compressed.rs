@@ -146,9 +146,10 @@ fn a_reader_is_given_the_chunks_that_it_wants() {
     ahead
         .declare(None, vec![Load::new(pieces.collect()).unwrap()])
         .unwrap();
-    assert!(ahead.needs_reader());
-    ahead.run(|piece, into| disk.segment.read(&piece.range, into, &disk.t.ram));
-    assert!(ahead.wait(0).unwrap().unwrap() > 0);
+    let there = ahead.wait(0, |piece, into| {
+        disk.segment.read(&piece.range, into, &disk.t.ram)
+    });
+    assert!(there.unwrap().unwrap() > 0);
     let mut at = 0;
     for range in ranges {
         let whole = chunks(&range);

@@ -182,6 +182,12 @@ impl Disk {
         seeds.iter().map(|seed| self.load(*seed)).collect()
     }
 
+    fn wait(&self, ahead: &ReadAhead, number: u64) -> Result<Option<u64>> {
+        ahead.wait(number, |piece, into| {
+            self.segment.read(&piece.range, into, &self.ram)
+        })
+    }
+
     fn readers(&self, ahead: &Arc<ReadAhead>) -> Vec<JoinHandle<()>> {
         let mut readers = Vec::new();
         while ahead.needs_reader() {
@@ -237,10 +243,10 @@ fn loads_are_read_in_the_order_declared_and_never_more_than_there_are_slots() {
     disk.gate.open(4);
     // The numbers of the eight that were forgotten are used up.
     for (number, seed) in (8..).zip(&ORDER[..7]) {
-        assert_eq!(ahead.wait(number).unwrap(), Some(SLOT_BYTES));
+        assert_eq!(disk.wait(&ahead, number).unwrap(), Some(SLOT_BYTES));
         assert!(ahead.ring().slot(number)[..] == element(*seed, len(*seed))[..]);
     }
-    assert!(ahead.wait(7).is_err() && ahead.wait(15).is_err());
+    assert!(disk.wait(&ahead, 7).is_err() && disk.wait(&ahead, 15).is_err());
     assert_eq!(disk.gate.begun(7).len(), 7, "no slot is free");
     readers.into_iter().for_each(|reader| reader.join().unwrap());
 
@@ -251,7 +257,7 @@ fn loads_are_read_in_the_order_declared_and_never_more_than_there_are_slots() {
         .into_iter()
         .for_each(|reader| reader.join().unwrap());
     for (number, seed) in (11..).zip(&ORDER[3..]) {
-        assert_eq!(ahead.wait(number).unwrap(), Some(SLOT_BYTES));
+        assert_eq!(disk.wait(&ahead, number).unwrap(), Some(SLOT_BYTES));
         assert!(ahead.ring().slot(number)[..] == element(*seed, len(*seed))[..]);
     }
     drop(ahead);
@@ -269,7 +275,7 @@ fn what_is_wanted_no_more_is_not_read_and_never_lies_where_other_bytes_are_promi
     ahead.declare(None, disk.loads(&[1, 4])).unwrap();
     disk.gate.open(100);
     for (number, seed) in [(7, 1), (8, 4)] {
-        assert_eq!(ahead.wait(number).unwrap(), Some(SLOT_BYTES));
+        assert_eq!(disk.wait(&ahead, number).unwrap(), Some(SLOT_BYTES));
         assert!(ahead.ring().slot(number)[..] == element(seed, len(seed))[..]);
     }
     readers.into_iter().for_each(|reader| reader.join().unwrap());
@@ -288,13 +294,26 @@ fn a_load_that_waits_for_its_slot_is_not_read_once_it_is_wanted_no_more() {
         let loads = [nothing.clone(), disk.loads(&[seed])].concat();
         ahead.declare(None, loads).unwrap();
         readers.extend(disk.readers(&ahead));
-        ahead.wait(number - 1).unwrap();
+        disk.wait(&ahead, number - 1).unwrap();
     }
     disk.gate.open(100);
-    assert_eq!(ahead.wait(14).unwrap(), Some(SLOT_BYTES));
+    assert_eq!(disk.wait(&ahead, 14).unwrap(), Some(SLOT_BYTES));
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     assert!(ahead.ring().slot(14)[..] == element(4, len(4))[..]);
     assert_eq!(disk.gate.begun(2), [13 * SLOT_BYTES, 4 * SLOT_BYTES]);
+}
+
+#[test]
+fn who_waits_reads_what_nobody_reads() {
+    let disk = Disk::new();
+    disk.gate.open(100);
+    let ahead = Arc::new(disk.ram.read_ahead().unwrap());
+    ahead.declare(None, disk.loads(&ORDER[..7])).unwrap();
+    for number in (0..7).rev() {
+        let seed = &ORDER[number as usize];
+        assert_eq!(disk.wait(&ahead, number).unwrap(), Some(SLOT_BYTES));
+        assert!(ahead.ring().slot(number)[..] == element(*seed, len(*seed))[..]);
+    }
 }
 
 #[test]
@@ -306,7 +325,8 @@ fn the_end_of_a_session_ends_its_reading() {
     disk.gate.begun(READERS);
     let waiting = thread::spawn({
         let ahead = Arc::clone(&ahead);
-        move || ahead.wait(6).is_err()
+        // One that is being read: what nobody reads yet is read by who waits.
+        move || ahead.wait(0, |_, _| Ok(0)).is_err()
     });
     ahead.end();
     assert!(waiting.join().unwrap());
@@ -352,7 +372,7 @@ fn pieces_of_any_length_lie_by_whole_chunks_and_a_flipped_bit_is_not_served() {
     disk.readers(&ahead)
         .into_iter()
         .for_each(|reader| reader.join().unwrap());
-    assert_eq!(ahead.wait(0).unwrap(), Some(3 * CHUNK_BYTES));
+    assert_eq!(disk.wait(&ahead, 0).unwrap(), Some(3 * CHUNK_BYTES));
     let mut at = 0;
     for range in ranges {
         let chunks = range.start / CHUNK_BYTES..range.end.div_ceil(CHUNK_BYTES);
@@ -378,8 +398,8 @@ fn pieces_of_any_length_lie_by_whole_chunks_and_a_flipped_bit_is_not_served() {
     disk.readers(&ahead)
         .into_iter()
         .for_each(|reader| reader.join().unwrap());
-    assert_eq!(ahead.wait(1).unwrap(), None);
-    assert_eq!(ahead.wait(2).unwrap(), Some(SLOT_BYTES));
+    assert_eq!(disk.wait(&ahead, 1).unwrap(), None);
+    assert_eq!(disk.wait(&ahead, 2).unwrap(), Some(SLOT_BYTES));
 }
 
 #[test]

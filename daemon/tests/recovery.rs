@@ -102,7 +102,7 @@ async fn durable_entries_survive_with_the_index_and_without() {
     let server = start(dir.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     fill(server.cache(), &session, 6);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
 
     for without_index in [false, true] {
@@ -137,7 +137,7 @@ async fn unfinished_and_damaged_files_are_removed_and_computed_again() {
     let server = start(dir.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     fill(server.cache(), &session, 3);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
 
     let segments = dir.path().join("segments");
@@ -173,7 +173,7 @@ async fn a_segment_under_another_name_or_cut_short_is_none_whatever_the_index_sa
     let server = start(dir.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     fill(server.cache(), &session, 3);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
     // The index knows it from now on.
     drop(start(dir.path()));
@@ -245,7 +245,7 @@ async fn the_first_world_is_that_of_the_segments_with_the_index_and_without() {
         Standing::Proven(_)
     ));
     fill(server.cache(), &session, 3);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
     let index = dir.path().join("index-v2");
     let kept = dir.path().join("segments");
@@ -261,7 +261,7 @@ async fn the_first_world_is_that_of_the_segments_with_the_index_and_without() {
         Standing::Proven(_)
     ));
     fill(server.cache(), &session, 2);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
     fs::remove_dir_all(&kept).unwrap();
     fs::rename(&aside, &kept).unwrap();
@@ -293,7 +293,7 @@ async fn that_a_world_differs_is_durable_before_it_is_answered() {
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     stand(server.cache(), &session, 1, None);
     fill(server.cache(), &session, 3);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     let variant = v1::Variant {
         key: vec![9; 32].into(),
         why: "a setting".into(),
@@ -336,7 +336,7 @@ async fn an_index_that_takes_another_users_file_for_mine_opens_nothing() {
             .open(Peer { uid, pid: 0 }, "t".into())
             .unwrap();
         fill(server.cache(), &session, 1);
-        server.cache().sync();
+        server.cache().sync().unwrap();
         files.push(
             fs::read_dir(dir.path().join("segments"))
                 .unwrap()
@@ -358,7 +358,7 @@ async fn a_segment_that_cannot_be_opened_now_is_there_later() {
     let server = start(dir.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
     fill(server.cache(), &session, 2);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
     let server = start(dir.path());
     let session = server.cache().sessions.open(ME, "t".into()).unwrap();
@@ -383,7 +383,7 @@ async fn a_sync_waits_for_full_segments_too() {
     let cache = Arc::clone(server.cache());
     tokio::task::spawn_blocking(move || {
         fill(&cache, &session, 70);
-        cache.sync();
+        cache.sync().unwrap();
         assert!(cache.ssd.all().iter().all(|s| s.is_durable()));
     })
     .await
@@ -400,7 +400,7 @@ async fn what_was_saved_is_remembered_across_restarts() {
     server.cache().served(&session, &collection, 5, 0, 0);
     let saved = server.cache().metrics.cpu_saved.get();
     assert!(saved > 0.0);
-    server.cache().sync();
+    server.cache().sync().unwrap();
     drop((server, session));
     assert!((start(dir.path()).cache().metrics.cpu_saved.get() - saved).abs() < 1e-9);
 }

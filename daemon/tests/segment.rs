@@ -7,8 +7,10 @@ use arrow_array::{Array, FixedSizeListArray, LargeBinaryArray, UInt8Array, cast:
 use arrow_ipc::reader::FileReader;
 use common::{append, element, fingerprint, read, tiers};
 use prebake_daemon::{
+    Error,
+    error::Kind,
     memory::BLOCK_BYTES,
-    segment::{BlockId, From},
+    segment::{BlockId, From, Segment},
 };
 use std::{fs, path::PathBuf};
 
@@ -95,6 +97,20 @@ fn blocks_come_back_from_disk_when_ram_is_too_small_and_the_budgets_hold() {
         assert_eq!(read(&t, at), element(seed as u64, 1 << 20));
         assert!(t.ram.budget().used() <= 10 * BLOCK_BYTES);
     }
+}
+
+#[test]
+fn a_segment_with_a_block_that_was_not_written_never_becomes_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, SSD);
+    let mut open = t.ssd.create(0, "aa").unwrap();
+    for seed in 0..3 {
+        append(&mut open, &t.ram, seed, BLOCK_BYTES as usize, 1);
+    }
+    let full = |_: &Segment, _| Err(Error::new(Kind::Exhausted, "ssd-full", "no room"));
+    assert!(open.writer().run(&t.ram, &mut { full }).is_err());
+    // There is room again, and what failed was not heard of.
+    assert!(open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).is_err());
 }
 
 #[test]

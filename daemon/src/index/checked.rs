@@ -70,8 +70,8 @@ impl<S: IndexStore> IndexStore for Checked<S> {
         self.0.bytes_on_disk()
     }
 
-    fn flush(&self) {
-        self.0.flush();
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
     }
 }
 

@@ -44,5 +44,7 @@ impl IndexStore for MemoryStore {
         0
     }
 
-    fn flush(&self) {}
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 }

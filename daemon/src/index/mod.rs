@@ -84,6 +84,9 @@ pub trait IndexStore: Send + Sync + 'static {
     fn scan(&self, space: Space) -> Result<Vec<Record>>;
     /// Bytes it takes on disk.
     fn bytes_on_disk(&self) -> u64;
-    /// Writes what is buffered. Not durability: nothing relies on it.
-    fn flush(&self);
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// As the store says.
+    fn flush(&self) -> Result<()>;
 }

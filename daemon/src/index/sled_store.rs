@@ -11,7 +11,8 @@ use crate::{
 use rustix::fs::lstat;
 use sled::IVec;
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
@@ -41,12 +42,16 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Records read in passing before the next one is looked up: about a page of sled's.
 const PASSED_MAX: usize = 16;
 
+/// What one is renamed to that failed.
+const BAD: &str = "index-bad";
+
 /// Part of the folder name of the index; another version of the records gets another name.
 const VERSION: &str = "index-v2";
 /// What earlier ones were called.
 const EARLIER: [&str; 1] = ["index-v1"];
 
 struct SledStore {
+    path: PathBuf,
     db: sled::Db,
     trees: Vec<sled::Tree>,
     /// After an error nothing more is asked of it: it is rebuilt at the next start.
@@ -64,8 +69,8 @@ pub fn open_or_rebuild(folder: &Path) -> (Arc<dyn IndexStore>, Option<Error>) {
         Ok(store) => return (Arc::new(Checked(store)), None),
         Err(error) => error,
     };
-    let _ = fs::remove_dir_all(folder.join("index-bad"));
-    let _ = fs::rename(&path, folder.join("index-bad"));
+    let _ = fs::remove_dir_all(folder.join(BAD));
+    let _ = fs::rename(&path, folder.join(BAD));
     match open(&path) {
         Ok(store) => (Arc::new(Checked(store)), Some(first)),
         Err(error) => (Arc::new(MemoryStore::default()), Some(error)),
@@ -91,6 +96,7 @@ fn open(path: &Path) -> Result<SledStore> {
                 .map(|s| db.open_tree(s.name()))
                 .collect::<sled::Result<_>>()?;
             Ok::<_, sled::Error>(SledStore {
+                path: owned,
                 db,
                 trees,
                 detached: AtomicBool::new(false),
@@ -202,6 +208,8 @@ impl SledStore {
         work(tree).map_err(|e| {
             let error = failed(&e);
             if !self.detached.swap(true, Ordering::Relaxed) {
+                // What it still says may be of earlier than what was to be written: it must not be believed again.
+                let _ = fs::rename(&self.path, self.path.with_file_name(BAD));
                 tracing::warn!(%error, "the index is left alone until the next start, which reads the segments instead");
             }
             error
@@ -269,8 +277,12 @@ impl IndexStore for SledStore {
         self.db.size_on_disk().unwrap_or(0)
     }
 
-    fn flush(&self) {
-        let _ = self.db.flush();
+    fn flush(&self) -> Result<()> {
+        self.on(Space::Worlds, |_| self.db.flush())?;
+        // sled's own is no fsync: the log has to be synced as a file.
+        let log = File::open(self.path.join("db"));
+        log.and_then(|log| log.sync_data())
+            .map_err(|e| Error::io("syncing the index", e))
     }
 }
 
@@ -286,7 +298,7 @@ mod tests {
         store
             .put(Space::Counters, &[(b"hits".to_vec(), b"7".to_vec())])
             .unwrap();
-        store.flush();
+        store.flush().unwrap();
         drop(store);
 
         // sled shrugs off garbage in its log (it starts empty); this it cannot open at all.

@@ -4,9 +4,10 @@ use super::BLOCK_BYTES;
 use crate::{
     budget::Reservation,
     error::{Error, Result},
+    sync::Condvar,
 };
 use memmap2::MmapMut;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 /// Ordinary memory of one block, page-aligned, that goes back to its pool when dropped.
 #[derive(Debug)]

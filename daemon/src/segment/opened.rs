@@ -60,6 +60,8 @@ impl OpenedFiles {
         let mut all = self.files.lock();
         all.push_front((segment.id, Arc::clone(&opened)));
         all.truncate(self.most.load(Ordering::Relaxed));
+        // Whoever removed it meanwhile closed nothing, and its space is free only once it is closed.
+        all.retain(|(id, _)| *id != segment.id || !segment.is_gone());
         Ok(opened)
     }
 

@@ -227,7 +227,18 @@ impl OpenSegment {
         self.writer().run(ram, &mut reserve)?;
         let segment = self.segment;
         let value_len = segment.summary().value_len;
-        let stored = Stored::join(segment.stored.lock().values().map(Arc::as_ref));
+        let stored = {
+            let blocks = segment.stored.lock();
+            // A write that failed before, and was not heard of, would leave a hole that nothing tells from zeros.
+            if !blocks
+                .keys()
+                .copied()
+                .eq(0..value_len.div_ceil(BLOCK_BYTES) as u32)
+            {
+                return Err(Error::corrupt("a block of a segment was not written"));
+            }
+            Stored::join(blocks.values().map(Arc::as_ref))
+        };
         let compression = self
             .unwritten
             .encoding
@@ -298,13 +309,15 @@ impl WriteBehind {
             drop(buffer);
             self.segment.stored.lock().insert(index, Arc::new(stored));
             let block = writer.seal()?;
-            ram.insert(
-                BlockId {
-                    segment: self.segment.id,
-                    index,
-                },
-                block,
-            );
+            let id = BlockId {
+                segment: self.segment.id,
+                index,
+            };
+            ram.insert(id, block);
+            // Whoever removed it meanwhile forgot its blocks before this one came.
+            if self.segment.is_gone() {
+                ram.forget(id.segment, index + 1);
+            }
             // Only now: whoever looks in between finds it in one place or the other.
             self.segment.pinned.lock().remove(&index);
         }

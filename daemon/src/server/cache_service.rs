@@ -151,10 +151,6 @@ pub(super) async fn acquire(
     };
     let wait = Duration::from_millis(body.wait_ms.into());
     let answers = cache.acquire(&collection, &wanted, wait).await;
-    // The job may have died while it waited: what it was granted since must not wait for a deadline.
-    if cache.sessions.get(session.id.0, session.peer).is_err() {
-        collection.end_session(session.id);
-    }
     Ok(v1::AcquireResponse {
         bypass: answers
             .quarantined

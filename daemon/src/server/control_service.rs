@@ -41,7 +41,7 @@ impl v1::control_server::Control for Service {
         require_owner(&request)?;
         let cache = Arc::clone(&self.0);
         let done = task::blocking(move || cache.sync()).await;
-        done.map_err(|_| Error::corrupt("sync failed"))?;
+        done.map_err(|_| Error::corrupt("sync failed"))??;
         Ok(Response::new(v1::SyncResponse {}))
     }
 

@@ -297,7 +297,8 @@ fn read_ahead(cache: &Arc<Cache>, session: &Arc<Session>, ask: v1::ReadAhead) ->
     ahead.check_next(ask.number, &loads)?;
     ahead.declare(done, loads)?;
     cache.read_on(session, &ahead);
-    let taken = ask.take.map(|number| ahead.wait(number)).transpose()?.flatten();
+    let taken = ask.take.map(|number| cache.wait_for(session, &ahead, number));
+    let taken = taken.transpose()?.flatten();
     let say = Say::ReadDone(v1::ReadDone {
         slots: ahead.ring().slots(),
         slot_bytes: SLOT_BYTES,

@@ -135,7 +135,10 @@ impl Server {
         };
         ticking.abort();
         drop(sockets);
-        let _ = task::blocking(move || cache.sync()).await;
+        let synced = task::blocking(move || cache.sync()).await;
+        if let Ok(Err(error)) = synced {
+            tracing::warn!(%error, "not all of what was stored outlives this daemon");
+        }
         result
     }
 }

@@ -224,7 +224,8 @@ impl Store {
 
     /// Makes all that is published durable; what of these entries is then.
     pub fn sync(&self, entries: impl IntoIterator<Item = Entry>) -> BTreeSet<Entry> {
-        self.cache.sync();
+        // What of it is durable is looked for below.
+        let _ = self.cache.sync();
         let is_durable = |entry: &Entry| {
             let at = self.locate(*entry);
             at.and_then(|at| self.cache.ssd.get(at.segment))

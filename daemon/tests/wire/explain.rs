@@ -79,7 +79,7 @@ async fn misses_and_refusals_are_bounded() {
         refuse(&job, job.session, "R20").await.unwrap();
         // Each open segment has a block in memory, and there is room for some ten.
         let cache = Arc::clone(&daemon.cache);
-        task::blocking(move || cache.sync()).await.unwrap();
+        task::blocking(move || cache.sync()).await.unwrap().unwrap();
     }
     let domain = prebake_daemon::cache::domain_of(Peer {
         uid: rustix::process::geteuid().as_raw(),

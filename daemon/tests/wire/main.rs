@@ -349,7 +349,7 @@ async fn a_block_read_over_and_over_is_brought_to_ram_while_nobody_waits_for_it(
                 .unwrap(),
         );
     }
-    daemon.cache.sync();
+    daemon.cache.sync().unwrap();
     let mut number = 0;
     let mut read = async |at: &v1::Location| {
         let piece = v1::Piece {

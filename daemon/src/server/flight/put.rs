@@ -4,7 +4,7 @@
 //! session of the other protocol. Nobody else is ever served them. So they are believed as those are: no more than that they are what
 //! the subgraph makes of the input.
 
-use super::{MESSAGE_BYTES_MAX, Visit, blocking, descriptor::Named, invalid};
+use super::{super::CALL_TIMEOUT, MESSAGE_BYTES_MAX, Visit, blocking, descriptor::Named, invalid};
 use crate::{
     collection::{Answer, Collection, Item, Request},
     commit::{Committed, Element, Source},
@@ -22,6 +22,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
 mod rows;
@@ -99,7 +100,15 @@ async fn take(visit: Visit, mut messages: Streaming<FlightData>) -> Result<Tally
 }
 
 async fn next(messages: &mut Streaming<FlightData>) -> Result<Option<FlightData>> {
-    messages.message().await.map_err(|status| match status.code() {
+    // What it may have on its way is taken off the RAM budget for as long as this lasts.
+    let message = timeout(CALL_TIMEOUT, messages.message()).await;
+    let late = |_| {
+        invalid(
+            "unwritten",
+            format!("no message came for {} s", CALL_TIMEOUT.as_secs()),
+        )
+    };
+    message.map_err(late)?.map_err(|status| match status.code() {
         Code::OutOfRange => invalid(
             "too-large",
             format!(

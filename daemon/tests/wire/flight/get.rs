@@ -36,7 +36,7 @@ async fn what_was_put_is_listed_and_read_open_durable_and_from_disk() {
 
     assert!(!daemon.cache.ssd.all()[0].is_durable());
     assert!(flight.read(own.clone()).await == expected, "while it is open");
-    daemon.cache.sync();
+    daemon.cache.sync().unwrap();
     assert!(daemon.cache.ssd.all()[0].is_durable());
     assert!(flight.read(own.clone()).await == expected, "when it is durable");
     let segment = daemon.cache.ssd.all().remove(0);
@@ -64,7 +64,7 @@ async fn where_jobs_have_all_the_memory_for_blocks_it_is_read_without_one() {
         .put(by_graph(1), vec![arrays(0..count, len)])
         .await
         .unwrap();
-    daemon.cache.sync();
+    daemon.cache.sync().unwrap();
     let segment = daemon.cache.ssd.all().remove(0);
     daemon.cache.ram.forget(segment.id, segment.blocks());
     let ram = &daemon.cache.ram;
@@ -127,7 +127,7 @@ async fn a_block_that_does_not_match_its_digest_is_not_read() {
     let daemon = Daemon::start();
     let mut flight = daemon.flight().await;
     flight.put(by_graph(1), vec![arrays(0..4, 100)]).await.unwrap();
-    daemon.cache.sync();
+    daemon.cache.sync().unwrap();
     let segment = daemon.cache.ssd.all().remove(0);
     let ticket = flight.info(by_graph(1)).await.unwrap().endpoint[0]
         .ticket
