@@ -42,6 +42,7 @@ pub mod lease;
 mod load;
 pub mod memory;
 pub mod metrics;
+pub mod mismatch;
 pub mod misses;
 mod names;
 mod notes;

@@ -2,12 +2,13 @@
 
 use super::{identity::peer, planning};
 use crate::{
-    cache::{Cache, LEASE_MAX, Mismatch, StatKey},
+    cache::{Cache, LEASE_MAX, StatKey},
     collection::{Answer, Collection, Item, Request as Wanted},
     commit::{Committed, Element},
     error::{Error, Kind, Result},
     graphs,
     lease::Token,
+    mismatch::Mismatch,
     segment::{Cost, Location},
     session::Session,
     task,

@@ -8,12 +8,13 @@ use super::{
 use parking_lot::Mutex;
 use prebake_daemon::{
     Config, Result,
-    cache::{Cache, Mismatch, domain_of},
+    cache::{Cache, domain_of},
     collection::{Answer, Collection, Item, Request},
     commit::{Committed, Element, Source},
     descriptors::Descriptors,
     index::{Checked, IndexStore, MemoryStore, Space},
     memory::{BLOCK_BYTES, BlockWriter},
+    mismatch::Mismatch,
     open::Host,
     random::Random,
     segment::{BlockId, Cost, Location},
