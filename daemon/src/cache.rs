@@ -17,10 +17,7 @@ use crate::{
     segment::{BlockId, SegmentId},
     session::{Peer, Session, SessionId, Sessions},
     stopped,
-    tier::{
-        ram::RamTier,
-        ssd::SsdTier,
-    },
+    tier::{ram::RamTier, ssd::SsdTier},
 };
 use prebake_fingerprint::{Digest, Graph};
 use std::{

@@ -220,7 +220,7 @@ def _install() -> None:
     with _lock:
         if not _installed:
             native = _job.native()
-            # A hook that was there before may raise here, which is then an error, or nothing at all and no hook.
+            # A hook that was there before may raise here: that is an error, or nothing at all and no hook.
             with contextlib.suppress(Exception):
                 if native is not None and native.listen(_hook, [*_EVENTS, _LISTENING]):
                     _hears = native
