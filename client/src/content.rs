@@ -267,17 +267,14 @@ fn regular(path: &Path, stat: &Stat) -> Result<FileStat> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(missing(path, "not a regular file"));
     }
-    let nanoseconds = |seconds: i64, rest: u64| {
-        seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add_unsigned(rest)
-    };
+    // Of another type where system calls go through C's library; below a thousand million in any case.
+    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
     Ok(FileStat {
         device: stat.st_dev,
         inode: stat.st_ino,
         size: stat.st_size.unsigned_abs(),
-        mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
-        ctime_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+        mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
+        ctime_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
     })
 }
 

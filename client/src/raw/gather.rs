@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
 /// Bytes that one thread copies at a time: 30 us or so, which is how long who wants the whole may wait for another thread.
-const PART_BYTES: usize = 256 << 10;
+const PART_BYTES: usize = if cfg!(miri) { 64 } else { 256 << 10 };
 
 /// A copy in the making. Each part of it is copied by the thread that claimed it.
 pub(crate) struct Gather<S> {
