@@ -146,26 +146,27 @@ impl Archive {
         })
     }
 
-    /// Writes the outputs back, all or nothing: what a run would then find is not the half of what it makes. Nothing outside
-    /// of them is written to, whatever the parts say and whatever links lie in the outputs.
+    /// Writes the outputs back. If that fails, what was not there before is removed again: a run must not find the half of
+    /// what it makes. Nothing outside of them is written to, whatever the parts say and whatever links lie in the outputs.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn restore(&self, outputs: &[PathBuf]) -> Result<(), String> {
-        let is_new = |part: &Part| {
-            let path = part.path(outputs).filter(|_| matches!(part, Part::Folder { .. }));
+        let is_new = |part: &&Part| {
+            let path = part.path(outputs);
             path.is_some_and(|path| fs::symlink_metadata(path).is_err())
         };
-        let folders: Vec<_> = self
-            .parts
-            .iter()
-            .map(|(part, _)| part)
-            .filter(|p| is_new(p))
-            .collect();
+        let new: Vec<_> = self.parts.iter().map(|(part, _)| part).filter(is_new).collect();
         self.write(outputs).inspect_err(|_| {
-            let _ = self.remove(outputs);
-            for place in folders.iter().rev().filter_map(|folder| folder.find(outputs)) {
-                let _ = place.and_then(|place| place.remove_folder());
+            for part in new.iter().rev() {
+                let Some(Ok(place)) = part.find(outputs) else {
+                    continue;
+                };
+                // Those that were not written are not there.
+                let _ = match part {
+                    Part::Folder { .. } => place.remove_folder(),
+                    _ => place.remove(),
+                };
             }
         })
     }
@@ -495,8 +496,14 @@ mod tests {
         };
         let parts = [inside(""), inside("a"), file("a/one"), file("a/one/two")];
         let parts = parts.into_iter().map(|part| (part, b"new".to_vec())).collect();
-        assert!(Archive { made: 1, parts }.restore(outputs).is_err());
+        let archive = Archive { made: 1, parts };
+        assert!(archive.restore(outputs).is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // An earlier run's are the user's: nothing of them is lost.
+        fs::create_dir_all(out.join("a")).unwrap();
+        fs::write(out.join("a/one"), b"old").unwrap();
+        assert!(archive.restore(outputs).is_err());
+        assert!(out.join("a/one").exists());
     }
 
     #[test]

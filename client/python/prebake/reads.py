@@ -94,7 +94,7 @@ class Recorder:
         _install()
         global _begun
         _begun += 1
-        self._record, self._thread = Record(_deaf or None), threading.get_ident()
+        self._record, self._thread = Record(_deaf), threading.get_ident()
         self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
         _records[self._thread] = self._record
@@ -130,7 +130,7 @@ class Background:
         global _heard, _listeners
         _install()
         with _lock:
-            _heard = _heard or Record(_deaf or None)
+            _heard = _heard or Record(_deaf)
             self.record = _heard
             _listeners += 1
         if _hears is not None:
@@ -199,7 +199,7 @@ _hears: Any = None
 _LISTENING = "prebake.listening"
 _answered = False
 #: Why none is; then nothing that a record holds is all that was read.
-_deaf = ""
+_deaf: str | None = None
 
 
 def listen_to_setup() -> None:
@@ -227,7 +227,7 @@ def _install() -> None:
                     _listen_to_looks(native)
                 else:
                     sys.addaudithook(_hook)
-            _deaf = "" if _is_heard() else "another audit hook refuses Prebake's (at sys.addaudithook)"
+            _deaf = None if _is_heard() else "another audit hook refuses Prebake's (at sys.addaudithook)"
             clients.listen(_object)
             _installed = True
 
