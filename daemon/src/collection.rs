@@ -173,10 +173,10 @@ impl Collection {
     }
 
     /// Makes a committed element an entry, ends its lease and wakes its followers: in one step, or
-    /// somebody in between would find neither and compute it again.
+    /// somebody in between would find neither and compute it again. While it was copied its session may have ended and
+    /// another been granted the entry: that lease ends too, and nothing is stored twice.
     pub fn insert(
         &self,
-        session: SessionId,
         item: &Item,
         row: (&Arc<Segment>, u32),
         cost: Cost,
@@ -185,7 +185,7 @@ impl Collection {
     ) -> Missed {
         let (tag, name) = (self.tagger.tag(&item.fingerprint), Names::hash(&item.name));
         let mut state = self.state.lock();
-        state.leases.release(item.fingerprint, session);
+        state.leases.end(item.fingerprint);
         let missed = state.missed(tag, name, planned_empty, ssd);
         let reason = missed.reason;
         let (segment, row) = row;

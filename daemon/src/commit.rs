@@ -186,7 +186,7 @@ impl Cache {
             Ok((segment, (number, location))) => {
                 let planned_empty = session.planned_empty(collection.id);
                 let row = (&segment, number);
-                let missed = collection.insert(session.id, &item, row, cost, planned_empty, &self.ssd);
+                let missed = collection.insert(&item, row, cost, planned_empty, &self.ssd);
                 let reason = missed.reason;
                 let tell = |cause: &mut Cause| {
                     cause.name(&item.name);

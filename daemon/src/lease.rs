@@ -101,7 +101,12 @@ impl LeaseTable {
 
     /// Gives a lease back.
     pub fn release(&mut self, entry: Digest, session: SessionId) -> bool {
-        self.end(entry, |lease| lease.session == session)
+        self.end_if(entry, |lease| lease.session == session)
+    }
+
+    /// Ends the lease on an entry, whoever holds it.
+    pub fn end(&mut self, entry: Digest) {
+        self.end_if(entry, |_| true);
     }
 
     /// Ends all leases of a session; how many there were.
@@ -150,7 +155,7 @@ impl LeaseTable {
         self.sessions.get(&session).map_or(0, |held| held.leases)
     }
 
-    fn end(&mut self, entry: Digest, held: impl Fn(&Lease) -> bool) -> bool {
+    fn end_if(&mut self, entry: Digest, held: impl Fn(&Lease) -> bool) -> bool {
         match self.leases.entry(entry) {
             Entry::Occupied(lease) if held(lease.get()) => {
                 let session = lease.remove().session;

@@ -47,7 +47,7 @@ fn found(t: &Tiers, collection: &Collection, item: Item) -> Option<Location> {
 
 fn enter(t: &Tiers, collection: &Collection, open: &OpenSegment, row: u32, item: &Item) -> Reason {
     collection
-        .insert(ME, item, (open.segment(), row), Cost::default(), false, &t.ssd)
+        .insert(item, (open.segment(), row), Cost::default(), false, &t.ssd)
         .reason
 }
 

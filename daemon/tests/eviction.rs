@@ -137,18 +137,10 @@ fn ghosts_are_forgotten_when_they_are_many_and_entries_are_not() {
     };
     let mut open = t.ssd.create(1, "aa").unwrap();
     let (row, _) = append(&mut open, &t.ram, 0, 10, 1);
-    collection.insert(
-        session,
-        &item(0),
-        (open.segment(), row),
-        Cost::default(),
-        false,
-        &t.ssd,
-    );
+    collection.insert(&item(0), (open.segment(), row), Cost::default(), false, &t.ssd);
     let lost = t.ssd.create(1, "aa").unwrap();
     for seed in 1..=GHOSTS_MAX as u64 + 1 {
         collection.insert(
-            session,
             &item(seed),
             (lost.segment(), seed as u32),
             Cost::default(),

@@ -161,11 +161,18 @@ fn a_slot_holds_what_was_promised_until_the_job_is_done_with_it() {
             move || job(&ahead)
         });
         // Its session may end at any time; half of them do not.
-        let ends = below(2) == 0;
-        if ends {
-            ahead.end();
-        }
-        assert!(reading.join().unwrap() || ends, "a load was not to be had");
+        let ending = thread::spawn({
+            let ahead = Arc::clone(&ahead);
+            move || {
+                let ends = below(2) == 0;
+                if ends {
+                    ahead.end();
+                }
+                ends
+            }
+        });
+        let (all_there, ended) = (reading.join().unwrap(), ending.join().unwrap());
+        assert!(all_there || ended, "a load was not to be had");
         drop(ahead);
         assert_eq!(budget.used(), 0);
     });
