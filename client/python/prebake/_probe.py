@@ -25,6 +25,7 @@ from typing import Any
 from prebake import _native, bytecode, encoder, packages, shifted_clock, snapshot, tripwire
 from prebake._startup import is_users
 from prebake.code import identify
+from prebake.identity import world
 from prebake.identity.executed import Reached, Scope
 from prebake.judgement import Report
 from prebake.marks import is_pure
@@ -176,7 +177,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
 def _acts(passed: Report) -> bool:
     """Whether making items does more than that: then no more are made than have to be."""
     found = (seen for steps in passed.values() for seen in steps)
-    return any(seen["effects"] or seen["network"] or seen["process"] for seen in found)
+    return any(seen["effects"] or seen["switched"] or seen["network"] or seen["process"] for seen in found)
 
 
 def _unsteady(task: io.BytesIO, steps: list[Callable[[Any], Any]], known: set[int]) -> list[tuple[int, int]]:
@@ -233,6 +234,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> 
         held = _generators(step)
         token = tripwire.state()
         error, result = "", None
+        around, switches = world.current(), world.Switches()
         with Recorder(scope=scope) as record:
             # What it takes to watch it is none of the item's.
             cpu = time.process_time()
@@ -241,6 +243,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> 
             except BaseException as raised:
                 error = _words(raised)
             cpu = time.process_time() - cpu
+        switched = switches.changed(around)
         drew = tripwire.moved(token) or _drawn(held) or _from_system(record)
         mutated = "what it is given" if known and look(value) != known else ""
         # Between steps only what can be stored is ever given to a step twice.
@@ -252,6 +255,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> 
                 "cpu_seconds": cpu,
                 "drew": drew or "",
                 "mutated": mutated,
+                "switched": switched,
                 "network": record.network or "",
                 "process": record.process or "",
                 "incomplete": record.incomplete or "",

@@ -27,6 +27,7 @@ from prebake.discovery import SETTLED_NS, check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
+from prebake.identity import world
 from prebake.identity.executed import Scope, shown
 from prebake.judgement import Verdict
 from prebake.leases.proof import Split, varied
@@ -335,8 +336,10 @@ class Chain:
                 for name, items in self._stream.lists().items()
             }
         scope = self._scope
+        around, switches = world.current(), world.Switches()
         with place.watched() as seed, self._stream.given(tracked), Recorder(scope=scope) as record:
             block = record.gave(self._taken(tracked))
+        switched = switches.changed(around)
         if not marks.is_pure(self._stream.roots()[0]):
             self._asked.ran_on.update(dict.fromkeys(scope.names_beside_world(self._known.reached)))
             record.incomplete = record.incomplete or scope.unseen or None
@@ -352,6 +355,9 @@ class Chain:
             for path in self._declared():
                 self._asked.files.setdefault(path, asks.look(path))
             check(record, list(record.reads), "it")
+            if switched:
+                why = f"it changes what the whole process is set to ({switched}), which a hit would not"
+                raise Refused(Code.EFFECT, why)
             if self._asked.changed:
                 raise Refused(Code.CARRIES_STATE, "it changes a list that it goes through")
         except Refused as refused:

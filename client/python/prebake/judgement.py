@@ -133,6 +133,7 @@ def _fault(
         ("network", Code.NETWORK, "talks to the network ({})"),
         ("process", Code.OPAQUE, "runs another program ({}), of which nothing is known"),
         ("drew", Code.RANDOM, "draws random numbers from {}"),
+        ("switched", Code.EFFECT, "changes what the whole process is set to ({}), which a hit would not"),
         ("mutated", Code.MUTATES, "changes {}"),
     )
     for field, code, text in kinds:
