@@ -10,6 +10,7 @@ mod http;
 mod identity;
 mod planning;
 mod sockets;
+mod unfinished;
 
 use crate::{
     cache::Cache,
@@ -27,6 +28,8 @@ use sockets::Sockets;
 use std::{fs::File, io, sync::Arc, time::Duration};
 use tokio::{net::UnixListener, sync::watch};
 use tokio_stream::StreamExt;
+use tower::util::MapRequestLayer;
+use unfinished::Unfinished;
 
 /// How often idle segments, counters and the idle exit are looked at.
 const TICK: Duration = Duration::from_millis(500);
@@ -121,10 +124,12 @@ impl Server {
         let incoming = incoming.filter_map(|admitted| {
             admitted.map(|(stream, admitted)| Ok::<_, io::Error>(authority::Named::new(stream, admitted)))
         });
+        let unfinished = Arc::new(Unfinished::default());
         let served = tonic::transport::Server::builder()
             .max_concurrent_streams(STREAMS_MAX)
             .timeout(CALL_TIMEOUT)
             .layer(tonic::service::InterceptorLayer::new(identity::require_peer))
+            .layer(MapRequestLayer::new(move |request| unfinished.counted(request)))
             .add_service(CacheServer::new(cache_service::Service(Arc::clone(&cache))))
             .add_service(ControlServer::new(control_service::Service(Arc::clone(&cache))))
             .add_service(flight::service(Arc::clone(&cache)))

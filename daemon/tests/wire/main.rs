@@ -5,6 +5,7 @@ mod client;
 mod explain;
 mod flight;
 mod quarantine;
+mod unfinished;
 
 use client::{Daemon, channel, graph};
 use prebake_daemon::{
