@@ -5,6 +5,7 @@ process.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -90,14 +91,31 @@ def _variables(distributions: frozenset[str]) -> list[str]:
     return sorted(map(os.fsdecode, found))
 
 
+#: Its distributions all have one module.
+_OPENCV = ("python", "python-headless", "contrib-python", "contrib-python-headless")
+
+
 @functools.lru_cache(maxsize=PARTS_MAX)
 def _starts(distributions: frozenset[str]) -> tuple[bytes, ...]:
-    names = {*distributions, *(_SHORT[name] for name in distributions & _SHORT.keys())}
+    also = (_ALSO[name].split() for name in distributions & _ALSO.keys())
+    names = {*distributions, *itertools.chain.from_iterable(also)}
     return tuple(sorted(name.upper().replace("-", "_").encode() + b"_" for name in names))
 
 
-#: By what else variables are called after one.
-_SHORT = {"numpy": "npy", "scikit-learn": "sklearn"}
+#: By what else variables are called that they read: their libraries', for the most part.
+_ALSO = {
+    **dict.fromkeys(("fiona", "pyogrio", "rasterio"), "gdal ogr proj"),
+    **dict.fromkeys(("h5py", "netcdf4", "tables"), "hdf5"),
+    **dict.fromkeys(("jax", "jaxlib"), "xla"),
+    **dict.fromkeys(("tensorflow", "tensorflow-cpu"), "tf xla"),
+    **dict.fromkeys((f"opencv-{each}" for each in _OPENCV), "opencv"),
+    "numpy": "npy",
+    "onnxruntime": "ort",
+    "pyarrow": "arrow",
+    "pyproj": "proj",
+    "scikit-learn": "sklearn",
+    "torch": "pytorch aten",
+}
 
 
 def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
+import prebake
 from prebake.identity import ambient, package_settings, world
 from prebake.snapshot import Snapshot
 
@@ -266,3 +267,15 @@ def test_every_entry_is_switched() -> None:
 def test_nothing_is_told_of_what_is_as_at_first() -> None:
     for tells in (package_settings.numpy_errors, package_settings.matplotlib, package_settings.mpmath):
         assert tells() == {}
+
+
+def test_a_variable_of_a_library_s_counts_for_what_uses_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    cv2 = pytest.importorskip("cv2")
+
+    def read(path: str) -> Any:
+        return cv2.imread(path)
+
+    before = prebake.fingerprint(read)
+    # Only an item of another size shows it.
+    monkeypatch.setenv("OPENCV_IO_MAX_IMAGE_PIXELS", "5000")
+    assert prebake.fingerprint(read) != before
