@@ -13,7 +13,7 @@ from typing import Any
 
 from prebake import calls, classes, packages
 from prebake.encoder import Encoder
-from prebake.identity import ambient, package_settings, world
+from prebake.identity import ambient, by_number, package_settings, world
 from prebake.leaves import Leaf
 from prebake.purity import assigned
 
@@ -134,6 +134,8 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
         yield "levels of logging", str(_levels(logging))
         # By the numbers that are, and by names that stand for them.
         yield "names of levels", str((logging._levelToName, logging._nameToLevel))
+    if encoder.names & by_number.NAMES:
+        yield "files that are open", str(by_number.files())
     if "csv" in encoder.standard:
         yield "dialects of csv", str(ambient.dialects())
     # Code that catches them goes another way, perhaps for one item in a thousand.

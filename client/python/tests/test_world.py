@@ -586,3 +586,26 @@ def test_a_large_folder_is_known_by_its_time(monkeypatch: pytest.MonkeyPatch, tm
     assert listed("a", "b") == listed("b", "a") != listed("a", "c")
     assert listed("a", "b", "c") != listed("a", "b", "c")
     assert world._listed(str(tmp_path)) == world._listed(str(tmp_path))
+
+
+def test_a_file_that_is_read_by_its_number_counts(run: Run, tmp_path: Path) -> None:
+    script = """
+import json, os
+import prebake
+
+RECORDS = os.open("records.bin", os.O_RDONLY)
+
+@prebake.cached
+def record(i):
+    return os.pread(RECORDS, 4, 4 * i).decode()
+
+print(json.dumps([record(i) for i in range(6)]))
+"""
+    path = tmp_path / "records.bin"
+    path.write_text("aaaabbbbccccddddeeeeffff")
+    for _ in range(2):
+        run(script)
+    # None of the first two, by which a world is proven.
+    path.write_text("aaaabbbbccccddddEEEEffff")
+    for _ in range(2):
+        assert run(script)[0] == ["aaaa", "bbbb", "cccc", "dddd", "EEEE", "ffff"]
