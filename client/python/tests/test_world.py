@@ -609,3 +609,35 @@ print(json.dumps([record(i) for i in range(6)]))
     path.write_text("aaaabbbbccccddddEEEEffff")
     for _ in range(2):
         assert run(script)[0] == ["aaaa", "bbbb", "cccc", "dddd", "EEEE", "ffff"]
+
+
+def test_a_file_that_compiled_code_reads_while_a_process_is_set_up_counts(run: Run, tmp_path: Path) -> None:
+    # In Arrow's registry of functions nobody can look; Python opens nothing.
+    script = """
+import json
+import prebake
+import pyarrow as pa, pyarrow.compute as pc, pyarrow.csv
+
+CAPS = dict(zip(*pyarrow.csv.read_csv("caps.csv").to_pydict().values()))
+pc.register_scalar_function(
+    lambda context, numbers: pa.array([CAPS[each] for each in numbers.to_pylist()]),
+    "capped", {"summary": "", "description": ""}, {"numbers": pa.int64()}, pa.int64(),
+)
+
+@prebake.cached
+def capped(number):
+    return pc.call_function("capped", [pa.array([number])]).to_pylist()
+
+print(json.dumps([capped(number) for number in range(6)]))
+"""
+    pytest.importorskip("pyarrow")
+    caps = tmp_path / "caps.csv"
+    rows = [f"{number},{10 * number}" for number in range(6)]
+    caps.write_text("\n".join(["number,cap", *rows]))
+    for _ in range(2):
+        run(script)
+    # The last of them: the first calls are equal.
+    rows[5] = "5,77"
+    caps.write_text("\n".join(["number,cap", *rows]))
+    for _ in range(2):
+        assert run(script)[0] == [[0], [10], [20], [30], [40], [77]]

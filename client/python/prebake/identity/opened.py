@@ -1,8 +1,8 @@
 """Files that a process opened while it was set up: before the first element is asked for, outside of all
 elements. A setting may be made of one: a dialect, how numbers are printed.
 
-They are a part of the world. What is opened from `import prebake` on is heard of; of modules that were
-imported before, each text in them that names a file counts.
+They are a part of the world. What Python opens from `import prebake` on is heard of. What was opened before,
+and what compiled code opens, is not: there each text in the user's modules that names a file counts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ FILES_MAX = 1024
 TEXTS_MAX, TEXT_MAX = 2000, 200
 _TEXT = re.compile(rb"""(["'])([^"'\n\\]{1,%d})\1""" % TEXT_MAX)
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)\b[^\n#]*\bprebake\b", re.MULTILINE)
+_PATH = re.compile(rb"/|\.[A-Za-z0-9]{1,9}$")
 _CODE = (".py", ".pyc", ".so")
 
 #: Modules that were there before this one.
@@ -75,13 +76,18 @@ def files() -> list[tuple[str, str]]:
     return list(_files)
 
 
-def named(file: str, data: bytes, is_script: bool) -> Iterator[str]:
+def named(file: str, data: bytes, is_script: bool, is_early: bool) -> Iterator[str]:
     """Files that texts in a module name, which is in `file` and says `data`: from its folder, or the working
-    folder. Of a script what is above its import of Prebake counts: what comes after is heard of."""
+    folder. In an early module, and of a script above its import of Prebake, all texts count. What else opens
+    files is heard of, but for compiled code, which may open what looks like a path."""
+    unheard, heard = (data, b"") if is_early else (b"", data)
     if is_script:
-        data = _IMPORT.split(data, maxsplit=1)[0]
+        begin = _IMPORT.search(data)
+        end = begin.start() if begin else len(data)
+        unheard, heard = data[:end], data[end:]
     folders = {os.getcwd(), os.path.dirname(file)}
-    texts = dict.fromkeys(found.group(2) for found in _TEXT.finditer(data))
+    texts = dict.fromkeys(found.group(2) for found in _TEXT.finditer(unheard))
+    texts |= dict.fromkeys(text for found in _TEXT.finditer(heard) if _PATH.search(text := found.group(2)))
     for text in list(texts)[:TEXTS_MAX]:
         name = text.decode("utf-8", "replace")
         for folder in folders:

@@ -282,10 +282,10 @@ def _set_up() -> Iterator[tuple[str, str]]:
             # Passed on by whoever started it, or made for this run.
             continue
         yield f"file {_below(file)}, {kind}", _shown(file, kind)
-    for name in opened.early & sys.modules.keys():
-        file = getattr(sys.modules[name], "__file__", None)
-        if type(file) is str and file.endswith(".py") and file in _sources:
-            for path in opened.named(file, _texts.get(file, b""), name in packages.SCRIPTS):
+    for name, file in _own():
+        if file.endswith(".py") and file in _sources:
+            is_script, is_early = name in packages.SCRIPTS, name in opened.early
+            for path in opened.named(file, _texts.get(file, b""), is_script, is_early):
                 yield f"file {_below(path)}, named", _content(path)
 
 

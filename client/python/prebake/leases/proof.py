@@ -25,15 +25,15 @@ from prebake.errors import Refused, not_cached, warn_once
 from prebake.identity import world
 from prebake.identity.world import World
 from prebake.leases import kinds
+from prebake.leases.checked import Checked
 from prebake.leases.trial import Trial
 from prebake.verify import Verifier, difference
 
 #: Items that have to be equal: one may be so by chance (0 times 2 is 0 times 3).
 CANARIES = 2
 #: More of them, as long as all together take no longer than this: cheap items are not worth a risk. Those of
-#: a function are compared in calls of their own, and with them that it is still the same.
+#: a function are compared in calls of their own (`Checked`).
 CANARIES_MAX, CHEAP_NS = 64, 4_000_000
-CHEAP_CALLS_NS = 50_000_000
 #: Items of which one is compared in less CPU time than this are hardly worth keeping: of them, and of those
 #: of data sets of so few, in so much of it; and no longer than that, should they wait for a disk.
 TRIFLE_NS, FEW = 400_000, 8
@@ -60,9 +60,8 @@ _proven: set[tuple[int, str, bytes]] = set()
 _first: set[tuple[int, str, bytes]] = set()
 #: Kinds of a function's elements that are equal in a world that is not the first; by the same.
 _kinds: dict[tuple[int, str, bytes], set[bytes]] = {}
-#: How many items of functions were compared by this process, which proved their world, and in how many
-#: nanoseconds.
-_checked: dict[tuple[int, str, bytes], tuple[int, int]] = {}
+#: Items of functions that were compared by this process, which proved their world.
+_checked: dict[tuple[int, str, bytes], Checked] = {}
 #: Items that were equal, where too few were compared; by the same.
 _equal: dict[tuple[int, str, bytes], set[bytes]] = {}
 #: Items of functions that were made in this process, by collection: that one is equal here tells less.
@@ -191,8 +190,8 @@ class Proof:
                 self._place = kind
                 return False
             known.add(kind)
-        count, spent_ns = _checked.get(self._name, (CANARIES_MAX, 0))
-        if count < CANARIES_MAX and spent_ns < CHEAP_CALLS_NS:
+        checked = _checked.get(self._name)
+        if checked is not None and checked.wants_more():
             self._place = self._here.digest
         return not self._place
 
@@ -271,11 +270,12 @@ class Proof:
             if given is None or count == 1 and self._was_equal(given[0]):
                 self._same.update([i] if given else [])
                 continue
+            clocks = Checked.clocks()
             found = compare(verifier, items, i, culprit, unchanged)
             if found is True:
                 self._equal(i, given[0])
                 if count == 1 and not self._is_tried:
-                    self._check(begun)
+                    self._check(clocks)
                     stored = items.stored(i)
                     # It may be evicted by now, or be looked for anew.
                     if stored is not None:
@@ -306,22 +306,21 @@ class Proof:
         unchanged: Callable[[bool], bool],
     ) -> bool | Split | Unsteady | dict[int, Any]:
         """Whether a function's value is equal, where its world is proven."""
-        given, begun = items.input(0), time.perf_counter_ns()
+        given, clocks = items.input(0), Checked.clocks()
         found = None if given is None else compare(verifier, items, 0, culprit, unchanged)
         if found is True:
             if self._place != self._here.digest:
                 self._tell_kind(self._place)
-            self._check(begun)
+            self._check(clocks)
             return True
         if isinstance(found, Other):
             return self._differ(given[0], found) if is_steady(verifier, 0, found) else Unsteady(0, found)
         # What only leads to a value is compared there.
         return {i: value for i in (0,) if verifier.is_aside(items, i) for value in _decoded(items, i)}
 
-    def _check(self, begun_ns: int) -> None:
+    def _check(self, clocks: tuple[int, int]) -> None:
         """Counts an item of a function that was compared since then."""
-        count, spent_ns = _checked.get(self._name, (0, 0))
-        _checked[self._name] = count + 1, spent_ns + time.perf_counter_ns() - begun_ns
+        _checked[self._name] = _checked.get(self._name, Checked()).one_more(clocks)
 
     def _compare_made(self, items: Any) -> None:
         """Items that were made here before others stored them need not be made again."""

@@ -1,0 +1,36 @@
+"""How much of a function was compared by this process, call by call."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+#: So many calls are compared in a world that this process proved, as long as all together take no more CPU
+#: time than this, and no longer than that: cheap ones are not worth a risk. With them it is compared that the
+#: function is still the same.
+CALLS_MAX, CHEAP_NS, CHEAP_WALL_NS = 64, 100_000_000, 250_000_000
+
+
+class Checked(NamedTuple):
+    """How many calls were compared, and in how many nanoseconds of CPU and of wall time after the first: that
+    one may load what all need."""
+
+    count: int = 0
+    cpu_ns: int = 0
+    wall_ns: int = 0
+
+    @staticmethod
+    def clocks() -> tuple[int, int]:
+        """What CPU and wall time it is, for `one_more`."""
+        return time.thread_time_ns(), time.perf_counter_ns()
+
+    def one_more(self, begun: tuple[int, int]) -> Checked:
+        """With one that was compared since then."""
+        if self.count == 0:
+            return Checked(1)
+        cpu, wall = self.clocks()
+        return Checked(self.count + 1, self.cpu_ns + cpu - begun[0], self.wall_ns + wall - begun[1])
+
+    def wants_more(self) -> bool:
+        """Whether another call is to be compared."""
+        return self.count < CALLS_MAX and self.cpu_ns < CHEAP_NS and self.wall_ns < CHEAP_WALL_NS
