@@ -480,6 +480,8 @@ class _Head:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        #: What it is called where a fault of its is told.
+        self.__qualname__ = "its first elements"
 
     def __prebake_token__(self) -> Any:
         # Whether running it changes it.
