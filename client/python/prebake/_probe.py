@@ -163,15 +163,15 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         together = getattr(step, "together", None)
         if together is not None:
             _compare(together, at, [i for i in items if len(first[str(i)]) > at], first, changed)
-    return {
+    told = {
         "passes": [first, second],
         "changed": changed,
         "loaded": {"reads": [path for path in loaded.reads if is_users(path)], "network": loaded.network},
-        "opened": sorted(_opened),
-        "mapped": _programs(),
         "ran": _beside(steps, scopes),
         "unsteady": _unsteady(task, steps, set(items)) if is_cheap and not _acts(first) else [],
     }
+    # Last: what else is traced was opened by compiled code.
+    return {**told, "opened": sorted(_opened), "mapped": _programs()}
 
 
 def _acts(passed: Report) -> bool:

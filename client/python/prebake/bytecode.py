@@ -48,8 +48,10 @@ class References:
     names: set[str] = field(default_factory=set)
     #: (module, level, names): import statements.
     imports: set[tuple[str, int, tuple[str, ...]]] = field(default_factory=set)
-    #: Names and attributes whose value is used otherwise than to take an attribute from it at once.
+    #: Names whose value is used otherwise than to take an attribute from it at once.
     bare: set[str] = field(default_factory=set)
+    #: The same of attributes: `frame.agg(...)` says nothing of a module that is called so.
+    bare_attributes: set[str] = field(default_factory=set)
     #: Of these, all but what only has an attribute set.
     handed_on: set[str] = field(default_factory=set)
     #: Attributes whose value is used otherwise than being called.
@@ -144,7 +146,8 @@ def _scan(code: CodeType, found: References) -> None:
         if name.startswith("LOAD_") and name != "LOAD_CLOSURE" and each.opcode not in dis.hasconst:
             # Newer interpreters load two locals at once; only the last can have its attribute taken.
             loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-            found.bare.update(loaded[:-1] if following in _ATTRIBUTE else loaded)
+            bare = found.bare_attributes if name in _ATTRIBUTE else found.bare
+            bare.update(loaded[:-1] if following in _ATTRIBUTE else loaded)
             found.handed_on.update(loaded[:-1] if following in _ATTRIBUTE | _SETS else loaded)
         if name.startswith("STORE_") and place and _binds_import(instructions, place):
             found.imported_as.add(str(each.argval))

@@ -17,7 +17,7 @@ def words(text: str) -> frozenset[str]:
 
 
 #: Grows with each change of the tables below, which can make a verdict another.
-VERSION = 6
+VERSION = 7
 
 #: Steady whatever its arguments are; a seeded generator is steady if its seed is seen in the code.
 STEADY, SEEDED, LISTING = "steady", "seeded", "listing"
@@ -120,6 +120,8 @@ CALLS: dict[str, Code | str] = {
         words("email.utils.formatdate email.utils.localtime resource.getrusage shutil.disk_usage psutil"),
         Code.CLOCK,
     ),
+    # Its header tells when it was made, unless it is told.
+    "gzip.compress": Code.CLOCK,
     **dict.fromkeys(["multiprocessing.current_process", "os.getloadavg", "ssl.RAND_bytes"], Code.CLOCK),
     # The network.
     **dict.fromkeys(
@@ -215,6 +217,8 @@ COMPILED_READERS = words(
     "polars.scan_csv polars.scan_parquet duckdb.connect duckdb.read_parquet faiss.read_index "
     "tensorflow.io.read_file tensorflow.io.gfile.GFile xgboost.Booster lightgbm.Booster sqlite3.connect"
 )
+#: Those of them that open none where they are given no name, or this one: ":memory:".
+DATABASES = frozenset({"duckdb.connect", "sqlite3.connect"})
 #: Functions whose result does not depend on the order of what they are given.
 ORDERLESS = frozenset({"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "fsum"})
 #: Functions that read the clock for these words.

@@ -213,7 +213,9 @@ def _named_globals(encoder: Encoder, function: types.FunctionType, used: bytecod
         _imported(encoder, namespace, (name, level, names), used)
 
 
-def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References) -> None:
+def _reached(
+    encoder: Encoder, value: Any, name: str, used: bytecode.References, is_attribute: bool = False
+) -> None:
     """A value that code names. Of a user's module, only the attributes that the code can take count."""
     if isinstance(value, type):
         encoder.constructed.update(map(id, value.__mro__))
@@ -224,7 +226,7 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
         encoder.value(value)
     elif (owner := packages.owner(value.__name__)) is not None:
         encoder.named(owner, value.__name__, "")
-    elif name in used.bare:
+    elif name in (used.bare_attributes if is_attribute else used.bare):
         raise encoder.refuse(
             Code.MODULE_AS_VALUE, f"uses the module {value.__name__} as a value; name the attributes instead"
         )
@@ -241,7 +243,7 @@ def _reached(encoder: Encoder, value: Any, name: str, used: bytecode.References)
             start, known = len(encoder.out), len(encoder.leaves)
             encoder.path.append(f".{attribute}")
             inner = vars(value)[attribute]
-            _reached(encoder, inner, attribute, used)
+            _reached(encoder, inner, attribute, used, is_attribute=True)
             if known == len(encoder.leaves) and not isinstance(inner, types.ModuleType):
                 encoder.leaf(start, inner)
             encoder.path.pop()

@@ -487,7 +487,8 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
     if caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
         return
     full = _absolute(path) if not isinstance(path, int) else _open_file(path)
-    if not full or not looks.counts(full, caller) or full.startswith(_ROOTS):
+    if not full or not looks.counts(full, caller) or full.startswith(_ROOTS) or full in sys.path:
+        # Whether there is a folder of modules is asked by whoever looks for one.
         return
     if full.endswith(CODE_SUFFIXES) and _is_of_code(looks.for_whom(caller)):
         return

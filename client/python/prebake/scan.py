@@ -222,7 +222,9 @@ class Scan:
         self._judge(dotted, call)
         named = self.files.look(call)
         self.encoder.opens |= dotted in calls.READERS and not named
-        if dotted in calls.COMPILED_READERS and not named:
+        is_memory = call.args in ((), (Const(":memory:"),)) and "database" not in call.keywords
+        in_memory = dotted in calls.DATABASES and is_memory
+        if dotted in calls.COMPILED_READERS and not named and not in_memory:
             self.encoder.unheard.add(dotted)
         value, rest = self.walk(callee)
         if callee.path[-1] in calls.LOCAL_TIME:
@@ -255,6 +257,8 @@ class Scan:
         ):
             return
         if dotted.startswith(("torch.", "sklearn.")) and self.seeds.is_named(call):
+            return
+        if dotted == "gzip.compress" and "mtime" in call.keywords:
             return
         if (
             dotted.startswith(("time.", "email.utils."))

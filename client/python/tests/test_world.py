@@ -641,3 +641,84 @@ print(json.dumps([capped(number) for number in range(6)]))
     caps.write_text("\n".join(["number,cap", *rows]))
     for _ in range(2):
         assert run(script)[0] == [[0], [10], [20], [30], [40], [77]]
+
+
+def tried(run: Run, daemon: PrivateDaemon, script: str) -> tuple[Any, int, str]:
+    """What a script says once its functions were tried."""
+    run(script)
+    until = time.monotonic() + 30
+    while '"trial"' not in ask(daemon, "status", "--json") and time.monotonic() < until:
+        time.sleep(0.1)
+    return run(script)
+
+
+def test_what_is_known_of_a_package_is_read_for_no_function(run: Run, daemon: PrivateDaemon) -> None:
+    script = """
+import json, sys
+import numpy as np
+import prebake
+
+@prebake.cached
+def noise(seed):
+    sys.stderr.write("called\\n")
+    return np.random.default_rng(seed).random(3).tolist()
+
+print(json.dumps(noise(3)))
+"""
+    _, calls, said = tried(run, daemon, script)
+    assert (calls, said) == (0, "")
+
+
+def test_a_module_may_be_called_like_a_method(run: Run, daemon: PrivateDaemon, tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text("OF = 'a'\n")
+    script = """
+import json, sys
+import prebake
+import count
+
+@prebake.cached
+def counted(text):
+    sys.stderr.write("called\\n")
+    return text.count(count.OF)
+
+print(json.dumps(counted("banana")))
+"""
+    assert tried(run, daemon, script) == (3, 0, "")
+    (tmp_path / "count.py").write_text("OF = 'n'\n")
+    assert run(script)[:2] == (2, 1)
+
+
+def test_a_database_in_memory_is_no_file(run: Run, daemon: PrivateDaemon) -> None:
+    script = """
+import json, sqlite3, sys
+import prebake
+
+@prebake.cached
+def product(a, b):
+    sys.stderr.write("called\\n")
+    return sqlite3.connect(":memory:").execute("select ? * ?", (a, b)).fetchone()[0]
+
+print(json.dumps(product(6, 7)))
+"""
+    assert tried(run, daemon, script) == (42, 0, "")
+
+
+def test_when_a_file_was_changed_counts_for_who_asks(run: Run, tmp_path: Path) -> None:
+    script = """
+import codecs, json, os
+import prebake
+
+STAMP = str(int(os.path.getmtime("stamp")))
+codecs.register_error("stamped", lambda error: (STAMP, error.end))
+
+@prebake.cached
+def plain(text):
+    return text.encode("ascii", "stamped").decode()
+
+print(json.dumps(plain("\\xe9")))
+"""
+    (tmp_path / "stamp").touch()
+    for when in (10**9, 10**9 + 5):
+        os.utime(tmp_path / "stamp", (when, when))
+        for _ in range(2):
+            assert run(script)[0] == str(when)
