@@ -6,6 +6,7 @@ proves every value, and the last line of its output tells how many it computed, 
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 from pathlib import Path
@@ -16,9 +17,13 @@ import steps
 import prebake
 from prebake import _native
 
+#: One that takes so long says where it is: all that it does takes a few seconds.
+LONG_SECONDS = 60.0
+
 
 def main() -> None:
     """The command line."""
+    faulthandler.dump_traceback_later(LONG_SECONDS)
     cache, inputs = map(Path, sys.argv[1:])
     round_ = int(sys.stdin.readline())
     paths = steps.inputs(inputs)

@@ -217,8 +217,6 @@ COMPILED_READERS = words(
     "polars.scan_csv polars.scan_parquet duckdb.connect duckdb.read_parquet faiss.read_index "
     "tensorflow.io.read_file tensorflow.io.gfile.GFile xgboost.Booster lightgbm.Booster sqlite3.connect"
 )
-#: Those of them that open none where they are given no name, or this one: ":memory:".
-DATABASES = frozenset({"duckdb.connect", "sqlite3.connect"})
 #: Functions whose result does not depend on the order of what they are given.
 ORDERLESS = frozenset({"sorted", "len", "min", "max", "set", "frozenset", "any", "all", "bool", "fsum"})
 #: Functions that read the clock for these words.

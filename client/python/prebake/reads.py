@@ -72,7 +72,11 @@ def roots() -> tuple[str, ...]:
     return tuple(sorted(os.path.join(each, "") for each in found if each))
 
 
-_ROOTS = roots()
+#: Where Python looks for all of its library in one file, which hardly any installation has.
+_ZIPPED = os.path.join(
+    sys.base_prefix, sys.platlibdir, f"python{sys.version_info.major}{sys.version_info.minor}.zip"
+)
+_ROOTS = (*roots(), _ZIPPED)
 
 
 class Recorder:
@@ -487,8 +491,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
     if caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA)):
         return
     full = _absolute(path) if not isinstance(path, int) else _open_file(path)
-    if not full or not looks.counts(full, caller) or full.startswith(_ROOTS) or full in sys.path:
-        # Whether there is a folder of modules is asked by whoever looks for one.
+    if not full or not looks.counts(full, caller) or full.startswith(_ROOTS):
         return
     if full.endswith(CODE_SUFFIXES) and _is_of_code(looks.for_whom(caller)):
         return

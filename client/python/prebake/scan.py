@@ -222,9 +222,7 @@ class Scan:
         self._judge(dotted, call)
         named = self.files.look(call)
         self.encoder.opens |= dotted in calls.READERS and not named
-        is_memory = call.args in ((), (Const(":memory:"),)) and "database" not in call.keywords
-        in_memory = dotted in calls.DATABASES and is_memory
-        if dotted in calls.COMPILED_READERS and not named and not in_memory:
+        if dotted in calls.COMPILED_READERS and not named:
             self.encoder.unheard.add(dotted)
         value, rest = self.walk(callee)
         if callee.path[-1] in calls.LOCAL_TIME:
@@ -258,7 +256,7 @@ class Scan:
             return
         if dotted.startswith(("torch.", "sklearn.")) and self.seeds.is_named(call):
             return
-        if dotted == "gzip.compress" and "mtime" in call.keywords:
+        if dotted == "gzip.compress" and call.keywords.get("mtime", Const(None)) != Const(None):
             return
         if (
             dotted.startswith(("time.", "email.utils."))

@@ -107,7 +107,6 @@ _ALSO = {
     **dict.fromkeys(("fiona", "pyogrio", "rasterio"), "gdal ogr proj"),
     **dict.fromkeys(("h5py", "netcdf4", "tables"), "hdf5"),
     **dict.fromkeys(("jax", "jaxlib"), "xla"),
-    **dict.fromkeys(("tensorflow", "tensorflow-cpu"), "tf xla"),
     **dict.fromkeys((f"opencv-{each}" for each in _OPENCV), "opencv"),
     "numpy": "npy",
     "onnxruntime": "ort",

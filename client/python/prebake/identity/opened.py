@@ -7,11 +7,14 @@ and what compiled code opens, is not: there each text in the user's modules that
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from prebake.calls import COMPILED_READERS
 
 #: Files that are kept by name; a data set that looks into each of its files is not set up by them.
 FILES_MAX = 1024
@@ -19,8 +22,16 @@ FILES_MAX = 1024
 TEXTS_MAX, TEXT_MAX = 2000, 200
 _TEXT = re.compile(rb"""(["'])([^"'\n\\]{1,%d})\1""" % TEXT_MAX)
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)\b[^\n#]*\bprebake\b", re.MULTILINE)
+#: Packages that open files in compiled code, and what of pandas does.
+_COMPILED = re.compile(
+    rb"\b(%s|read_parquet|read_feather|read_orc)\b"
+    % b"|".join(sorted({name.partition(".")[0].encode() for name in COMPILED_READERS}))
+)
+_WRITES = re.compile(rb"""["'][wax]b?\+?["']|save|dump|write|to_[a-z]|Handler|[oO]ut""")
 _PATH = re.compile(rb"/|\.[A-Za-z0-9]{1,9}$")
 _CODE = (".py", ".pyc", ".so")
+#: The kernel's, another content each time.
+_SYSTEM = ("/dev/", "/proc/", "/sys/")
 
 #: Modules that were there before this one.
 early = frozenset(sys.modules) | {"__main__"}
@@ -62,7 +73,7 @@ def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
         return
     elif kind is not None and isinstance(path, (str, bytes, os.PathLike)):
         text = os.path.abspath(os.fsdecode(path))
-        if not text.endswith(_CODE) and not text.startswith((*roots, "/dev/", "/proc/", "/sys/")):
+        if not text.endswith(_CODE) and not text.startswith((*roots, *_SYSTEM)):
             _files[text, kind] = None
 
 
@@ -80,18 +91,28 @@ def named(file: str, data: bytes, is_script: bool, is_early: bool) -> Iterator[s
     """Files that texts in a module name, which is in `file` and says `data`: from its folder, or the working
     folder. In an early module, and of a script above its import of Prebake, all texts count. What else opens
     files is heard of, but for compiled code, which may open what looks like a path."""
+    folders = {os.getcwd(), os.path.dirname(file)}
+    for text in _texts(data, is_script, is_early):
+        name = text.decode("utf-8", "replace")
+        for folder in folders:
+            path = os.path.join(folder, name)
+            # Asked for first without raising an error for each that is not there.
+            if path.endswith(_CODE) or path.startswith(_SYSTEM) or not os.access(path, os.F_OK):
+                continue
+            if os.path.isfile(path):
+                yield path
+
+
+@functools.lru_cache(maxsize=4096)
+def _texts(data: bytes, is_script: bool, is_early: bool) -> tuple[bytes, ...]:
     unheard, heard = (data, b"") if is_early else (b"", data)
     if is_script:
         begin = _IMPORT.search(data)
         end = begin.start() if begin else len(data)
         unheard, heard = data[:end], data[end:]
-    folders = {os.getcwd(), os.path.dirname(file)}
     texts = dict.fromkeys(found.group(2) for found in _TEXT.finditer(unheard))
-    texts |= dict.fromkeys(text for found in _TEXT.finditer(heard) if _PATH.search(text := found.group(2)))
-    for text in list(texts)[:TEXTS_MAX]:
-        name = text.decode("utf-8", "replace")
-        for folder in folders:
-            path = os.path.join(folder, name)
-            # Asked for first without raising an error for each that is not there.
-            if not path.endswith(_CODE) and os.access(path, os.F_OK) and os.path.isfile(path):
-                yield path
+    if _COMPILED.search(data):
+        # What is written there is no input, and another in each run.
+        read = b"\n".join(line for line in heard.splitlines() if not _WRITES.search(line))
+        texts |= dict.fromkeys(text for found in _TEXT.finditer(read) if _PATH.search(text := found.group(2)))
+    return tuple(texts)[:TEXTS_MAX]

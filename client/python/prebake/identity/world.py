@@ -279,11 +279,12 @@ def _looked_for() -> Iterator[tuple[str, str]]:
 
 def _set_up() -> Iterator[tuple[str, str]]:
     """What was opened before the first element was asked for: a setting may be made of it."""
+    times = any(map(_names_times, _texts.values()))
     for file, kind in opened.files():
         if is_generated(file):
             # Passed on by whoever started it, or made for this run.
             continue
-        yield f"file {_below(file)}, {kind}", _shown(file, kind)
+        yield f"file {_below(file)}, {kind}", _shown(file, kind, times)
     for name, file in _own():
         if file.endswith(".py") and file in _sources:
             is_script, is_early = name in packages.SCRIPTS, name in opened.early
@@ -295,25 +296,26 @@ def _below(file: str) -> str:
     return file.removeprefix(os.path.join(_folder(), ""))
 
 
-def _shown(file: str, kind: str) -> str:
+def _shown(file: str, kind: str, times: bool) -> str:
     if kind == opened.READ:
         return _content(file)
     with contextlib.suppress(OSError):
         if kind == opened.LISTED:
             return _listed(file)
         found = os.stat(file)
-        times = (found.st_mtime_ns, found.st_ctime_ns) if _asks_for_times() else ()
-        return "folder" if stat.S_ISDIR(found.st_mode) else _text(found.st_size, *times)
+        size = "folder" if stat.S_ISDIR(found.st_mode) else found.st_size
+        return _text(size, *((found.st_mtime_ns, found.st_ctime_ns) if times else ()))
     return ""
 
 
-def _asks_for_times() -> bool:
-    """Whether a module of the user's names the time of a file's last change. All else that looks at files
-    does not care: they are copied and checked out."""
-    return any(map(_TIMES.search, _texts.values()))
+@functools.lru_cache(maxsize=4096)
+def _names_times(text: bytes) -> bool:
+    """Whether a module names the time of a file's last change. All else that looks at files does not care:
+    they are copied and checked out."""
+    return _TIMES.search(text) is not None
 
 
-_TIMES = re.compile(rb"st_[mc]time|get[mc]time")
+_TIMES = re.compile(rb"st_[mc]time|ST_[MC]TIME|get[mc]time")
 
 
 def _listed(folder: str) -> str:

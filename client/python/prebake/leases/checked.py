@@ -9,11 +9,12 @@ from typing import NamedTuple
 #: time than this, and no longer than that: cheap ones are not worth a risk. With them it is compared that the
 #: function is still the same.
 CALLS_MAX, CHEAP_NS, CHEAP_WALL_NS = 64, 100_000_000, 250_000_000
+#: What the first may take beside, as it loads what all need. One that takes longer is dear.
+FIRST_NS = 2_000_000_000
 
 
 class Checked(NamedTuple):
-    """How many calls were compared, and in how many nanoseconds of CPU and of wall time after the first: that
-    one may load what all need."""
+    """How many calls were compared, and in how many nanoseconds of CPU and of wall time after the first."""
 
     count: int = 0
     cpu_ns: int = 0
@@ -26,9 +27,9 @@ class Checked(NamedTuple):
 
     def one_more(self, begun: tuple[int, int]) -> Checked:
         """With one that was compared since then."""
-        if self.count == 0:
-            return Checked(1)
         cpu, wall = self.clocks()
+        if self.count == 0 and cpu - begun[0] < FIRST_NS:
+            return Checked(1)
         return Checked(self.count + 1, self.cpu_ns + cpu - begun[0], self.wall_ns + wall - begun[1])
 
     def wants_more(self) -> bool:
