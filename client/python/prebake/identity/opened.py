@@ -27,7 +27,10 @@ _COMPILED = re.compile(
     rb"\b(%s|read_parquet|read_feather|read_orc)\b"
     % b"|".join(sorted({name.partition(".")[0].encode() for name in COMPILED_READERS}))
 )
-_WRITES = re.compile(rb"""["'][wax]b?\+?["']|save|dump|write|to_[a-z]|Handler|[oO]ut""")
+_WRITES = re.compile(
+    rb"""["'][wax]b?\+?["']|save|dump|write|Handler|\b(out|OUT)|"""
+    rb"""\bto_(csv|excel|feather|hdf|html|json|orc|parquet|pickle|sql|xml)\("""
+)
 _PATH = re.compile(rb"/|\.[A-Za-z0-9]{1,9}$")
 _CODE = (".py", ".pyc", ".so")
 #: The kernel's, another content each time.
