@@ -28,7 +28,7 @@ _COMPILED = re.compile(
     % b"|".join(sorted({name.partition(".")[0].encode() for name in COMPILED_READERS}))
 )
 _WRITES = re.compile(
-    rb"""["'][wax]b?\+?["']|save|dump|write|Handler|\b(out|OUT)|"""
+    rb"""[,=]\s*["'][wax]b?\+?["']|save|dump|write|Handler|\b(out|OUT)|"""
     rb"""\bto_(csv|excel|feather|hdf|html|json|orc|parquet|pickle|sql|xml)\("""
 )
 _PATH = re.compile(rb"/|\.[A-Za-z0-9]{1,9}$")
