@@ -32,21 +32,25 @@ def main() -> None:
 
     graph, pipeline = steps.held(round_)
     items = _native.connect(str(cache), "visitor", False).plan(graph).files(str(inputs), paths)
-    everything, computed = list(range(len(paths))), 0
-    while True:
+    everything, computed, bypassed = range(len(paths)), set[int](), list[int]()
+    while left := [i for i in everything if i not in computed]:
         # Waits where all that is left is held by others.
-        leased, bypassed = items.acquire(everything, [])
+        leased, bypassed = items.acquire(left, [])
         steps.put(items, leased, pipeline)
-        computed += len(leased)
+        # A job has what it computed, whether or not there was room to store it.
+        computed.update(leased)
         if not leased:
             break
     for i in everything:
         found = items.get(i)
-        if i in bypassed:
-            continue
-        wrong += found is None or not steps.is_right(found[0], i, pipeline)
+        if found is None:
+            wrong += i not in computed and i not in bypassed
+        else:
+            wrong += not steps.is_right(found[0], i, pipeline)
     stats = wrapped.stats()
-    print(json.dumps({"wrong": wrong, "computed": computed, "bypassed": len(bypassed), "wrapped": stats}))
+    print(
+        json.dumps({"wrong": wrong, "computed": len(computed), "bypassed": len(bypassed), "wrapped": stats})
+    )
 
 
 if __name__ == "__main__":

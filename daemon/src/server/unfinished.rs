@@ -15,8 +15,8 @@ use std::{
 };
 use tonic::{Status, body::Body};
 
-/// What they fill: twenty of the longest that the client library sends. A call that is sent at once is unfinished for milliseconds.
-const BYTES_MAX: usize = 64 << 20;
+/// What they fill: ten of the longest that the client library sends. A call that is sent at once is unfinished for milliseconds.
+const BYTES_MAX: usize = 32 << 20;
 
 /// Of a message: whether it is compressed, and its length.
 const HEAD_BYTES: usize = 5;
