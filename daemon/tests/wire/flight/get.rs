@@ -2,7 +2,7 @@
 
 use super::*;
 use prebake_daemon::memory::BLOCK_BYTES;
-use std::{collections::HashMap, fs::OpenOptions, os::unix::fs::FileExt};
+use std::{collections::HashMap, fs::OpenOptions, os::unix::fs::FileExt, time::Duration};
 
 #[tokio::test]
 async fn what_was_put_is_listed_and_read_open_durable_and_from_disk() {
@@ -66,8 +66,14 @@ async fn where_jobs_have_all_the_memory_for_blocks_it_is_read_without_one() {
         .unwrap();
     daemon.cache.sync().unwrap();
     let segment = daemon.cache.ssd.all().remove(0);
-    daemon.cache.ram.forget(segment.id, segment.blocks());
     let ram = &daemon.cache.ram;
+    // What the put had, and what is written behind it, is given back after its answer.
+    let mut before = 0;
+    while ram.budget().used() != before {
+        before = ram.budget().used();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    ram.forget(segment.id, segment.blocks());
     // What a reader keeps for itself, and not a block more.
     let rest = ram.budget().bytes_max() - ram.budget().used();
     let _jobs = ram.reserve(rest - 9 * (1 << 20)).unwrap();
