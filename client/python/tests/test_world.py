@@ -388,6 +388,15 @@ print(json.dumps([noisy(3) for _ in range(5)]))
     assert run(script)[0] == run(script, on=False)[0]
 
 
+def tried(run: Run, daemon: PrivateDaemon, script: str) -> tuple[Any, int, str]:
+    """What a script says once its functions were tried."""
+    run(script)
+    until = time.monotonic() + 30
+    while '"trial"' not in ask(daemon, "status", "--json") and time.monotonic() < until:
+        time.sleep(0.1)
+    return run(script)
+
+
 def test_what_a_second_run_finds_is_there_for_the_next_job(run: Run, daemon: PrivateDaemon) -> None:
     script = """
 import json, os, sys
@@ -400,11 +409,7 @@ def order(text):
 
 print(json.dumps(order("some words")))
 """
-    run(script)
-    until = time.monotonic() + 30
-    while '"trial"' not in ask(daemon, "status", "--json") and time.monotonic() < until:
-        time.sleep(0.1)
-    assert run(script)[1] == 0
+    assert tried(run, daemon, script)[1] == 0
 
 
 @pytest.mark.parametrize("mode", ["w", "a"])
@@ -643,15 +648,6 @@ print(json.dumps([capped(number) for number in range(6)]))
     caps.write_text("\n".join(["number,cap", *rows]))
     for _ in range(2):
         assert run(script)[0] == [[0], [10], [20], [30], [40], [77]]
-
-
-def tried(run: Run, daemon: PrivateDaemon, script: str) -> tuple[Any, int, str]:
-    """What a script says once its functions were tried."""
-    run(script)
-    until = time.monotonic() + 30
-    while '"trial"' not in ask(daemon, "status", "--json") and time.monotonic() < until:
-        time.sleep(0.1)
-    return run(script)
 
 
 def test_what_is_known_of_a_package_is_read_for_no_function(run: Run, daemon: PrivateDaemon) -> None:

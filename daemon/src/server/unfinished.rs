@@ -157,16 +157,18 @@ impl hyper::body::Body for Counted {
                 return Poll::Ready(Some(Ok(last)));
             };
             self.of.add(self.number, bytes.len());
-            if self.last.is_some() && !bytes.is_empty() {
+            if self.last.is_some() {
+                if bytes.is_empty() {
+                    continue;
+                }
                 let why = "a call has one message, and this one has more";
                 return Poll::Ready(Some(Err(Error::new(Kind::Invalid, "bad-request", why).into())));
             }
             let bytes = bytes.clone();
-            if self.last.is_none() && self.completes(&bytes) {
-                self.last = frame;
-            } else if self.last.is_none() {
+            if !self.completes(&bytes) {
                 return Poll::Ready(frame.map(Ok));
             }
+            self.last = frame;
         }
     }
 }
@@ -198,6 +200,12 @@ mod tests {
         to.try_send(Ok(Frame::data(Bytes::from_static(bytes)))).unwrap();
     }
 
+    /// The bytes that are there.
+    fn next(body: &mut Body) -> Result<Bytes, Status> {
+        let frame = body.frame().now_or_never().unwrap().unwrap();
+        Ok(frame?.into_data().unwrap())
+    }
+
     #[test]
     fn a_message_is_whole_once_its_call_has_ended() {
         for at in 0..MESSAGE.len() {
@@ -205,16 +213,7 @@ mod tests {
             let (sender, mut body) = call(&of);
             let (first, rest) = MESSAGE.split_at(at);
             send(&sender, first);
-            assert_eq!(
-                body.frame()
-                    .now_or_never()
-                    .unwrap()
-                    .unwrap()
-                    .unwrap()
-                    .into_data()
-                    .unwrap(),
-                first
-            );
+            assert_eq!(next(&mut body).unwrap(), first);
             send(&sender, rest);
             assert!(
                 body.frame().now_or_never().is_none(),
@@ -222,16 +221,7 @@ mod tests {
             );
             assert_eq!(of.0.lock().bytes, MESSAGE.len());
             drop(sender);
-            assert_eq!(
-                body.frame()
-                    .now_or_never()
-                    .unwrap()
-                    .unwrap()
-                    .unwrap()
-                    .into_data()
-                    .unwrap(),
-                rest
-            );
+            assert_eq!(next(&mut body).unwrap(), rest);
             assert!(body.frame().now_or_never().unwrap().is_none());
             drop(body);
             assert_eq!(of.0.lock().bytes, 0);
@@ -244,7 +234,7 @@ mod tests {
         let (sender, mut body) = call(&of);
         send(&sender, &MESSAGE);
         send(&sender, &MESSAGE);
-        let refused = body.frame().now_or_never().unwrap().unwrap().unwrap_err();
+        let refused = next(&mut body).unwrap_err();
         assert_eq!(refused.code(), tonic::Code::InvalidArgument);
     }
 }

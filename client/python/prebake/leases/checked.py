@@ -10,7 +10,7 @@ from typing import NamedTuple
 #: function is still the same.
 CALLS_MAX, CHEAP_NS, CHEAP_WALL_NS = 64, 100_000_000, 250_000_000
 #: What the first may take beside, as it loads what all need. One that takes longer is dear.
-FIRST_NS = 2_000_000_000
+FIRST_NS, FIRST_WALL_NS = 2_000_000_000, 5_000_000_000
 
 
 class Checked(NamedTuple):
@@ -28,9 +28,10 @@ class Checked(NamedTuple):
     def one_more(self, begun: tuple[int, int]) -> Checked:
         """With one that was compared since then."""
         cpu, wall = self.clocks()
-        if self.count == 0 and cpu - begun[0] < FIRST_NS:
+        cpu, wall = cpu - begun[0], wall - begun[1]
+        if self.count == 0 and cpu < FIRST_NS and wall < FIRST_WALL_NS:
             return Checked(1)
-        return Checked(self.count + 1, self.cpu_ns + cpu - begun[0], self.wall_ns + wall - begun[1])
+        return Checked(self.count + 1, self.cpu_ns + cpu, self.wall_ns + wall)
 
     def wants_more(self) -> bool:
         """Whether another call is to be compared."""
