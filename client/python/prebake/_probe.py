@@ -41,8 +41,9 @@ _GRACE_SECONDS = 5
 _MEMORY_SHARE = 0.3
 
 #: Where items cost no more CPU time than this on average, others are made too, in so much of it; and no
-#: longer than that, should they wait for something.
+#: longer than that, should they wait for something. Nobody waits for one item's.
 _CHEAP_SECONDS, _OTHERS_SECONDS, _OTHERS_WALL_SECONDS = 0.001, 0.15, 0.5
+_FURTHER_SECONDS, _FURTHER_WALL_SECONDS = 0.5, 5.0
 
 #: Every file opened through Python since this process began, whoever opened it.
 _opened: set[str] = set()
@@ -157,18 +158,22 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
     # No item after the same item as before.
     second = {str(i): _ran(sources[i], steps, scopes) for i in items[1::2] + items[::2]}
     took = sum(seen["cpu_seconds"] for ran in second.values() for seen in ran)
-    is_cheap = took <= _CHEAP_SECONDS * len(items)
+    is_alone = len(items) == 1
+    is_cheap = is_alone or took <= _CHEAP_SECONDS * len(items)
     look()
     for at, step in enumerate(steps):
         together = getattr(step, "together", None)
         if together is not None:
             _compare(together, at, [i for i in items if len(first[str(i)]) > at], first, changed)
+    until = (_FURTHER_SECONDS, _FURTHER_WALL_SECONDS) if is_alone else (_OTHERS_SECONDS, _OTHERS_WALL_SECONDS)
+    unsteady, others = _others(task, steps, set(items), until) if is_cheap and not _acts(first) else ([], {})
     told = {
         "passes": [first, second],
         "changed": changed,
         "loaded": {"reads": [path for path in loaded.reads if is_users(path)], "network": loaded.network},
         "ran": _beside(steps, scopes),
-        "unsteady": _unsteady(task, steps, set(items)) if is_cheap and not _acts(first) else [],
+        "unsteady": unsteady,
+        "others": others,
     }
     # Last: what else is traced was opened by compiled code.
     return {**told, "opened": sorted(_opened), "mapped": _programs()}
@@ -180,21 +185,29 @@ def _acts(passed: Report) -> bool:
     return any(seen["effects"] or seen["switched"] or seen["network"] or seen["process"] for seen in found)
 
 
-def _unsteady(task: io.BytesIO, steps: list[Callable[[Any], Any]], known: set[int]) -> list[tuple[int, int]]:
-    """Other items, as far as some were sent, that are not the same when they are made again; and after which
-    step. One that draws from a generator that is watched is seen when its turn comes."""
+def _others(
+    task: io.BytesIO, steps: list[Callable[[Any], Any]], known: set[int], seconds: tuple[float, float]
+) -> tuple[list[tuple[int, int]], dict[int, str]]:
+    """Other items, as far as some were sent and there is CPU and wall time: those that are not the same when
+    they are made again, and after which step; and the digests of the rest. One that draws from a generator
+    that is watched is seen when its turn comes."""
+    unsteady: list[tuple[int, int]] = []
+    same: dict[int, str] = {}
     if task.tell() == len(task.getbuffer()):
-        return []
+        return unsteady, same
     sources, _ = pickle.load(task)
-    cpu, until, found = time.process_time() + _OTHERS_SECONDS, time.monotonic() + _OTHERS_WALL_SECONDS, []
-    for i in sources.keys() - known:
+    cpu, until = time.process_time() + seconds[0], time.monotonic() + seconds[1]
+    for i in sorted(sources.keys() - known):
         if time.process_time() > cpu or time.monotonic() > until:
             break
         once, again = (_ran(sources[i], steps, [Scope() for _ in steps]) for _ in range(2))
         if not any(seen["error"] or seen["drew"] for seen in (*once, *again)):
             pairs = enumerate(zip(once, again, strict=True))
-            found += [(i, j) for j, (a, b) in pairs if a["digest"] != b["digest"]][:1]
-    return found
+            differ = [(i, j) for j, (a, b) in pairs if a["digest"] != b["digest"]]
+            unsteady += differ[:1]
+            if not differ:
+                same[i] = once[-1]["digest"]
+    return unsteady, same
 
 
 def _compare(

@@ -256,14 +256,13 @@ def _fill(
     def tried(made: Made) -> None:
         if trial is None:
             return
-        seconds = (made.cpu_ns + made.io_ns) / 1e9
         given = bound
         if before is not None:
             given = inspect.BoundArguments(bound.signature, OrderedDict(before.as_given()))
         read: dict[str, tuple[int, ...] | None] = {
             path: made.record.stats.get(path) for path in made.record.reads
         }
-        trial.begin((given.args, given.kwargs), stored, seconds, read)
+        trial.begin((given.args, given.kwargs), stored, made.cpu_ns, made.io_ns, read)
 
     watched = Watched(
         open_items,

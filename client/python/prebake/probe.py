@@ -205,17 +205,31 @@ class _Bounded(io.BytesIO):
         return super().write(data)
 
 
-def again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: float) -> Verdict:
+def again(
+    told: bytes,
+    objects: bytes,
+    expected: Sequence[bytes],
+    seconds: float,
+    others: tuple[bytes, dict[int, list[bytes]]] = (b"", {}),
+) -> Verdict:
     """Runs one step on one item again, as another process sent them (`header`, and its `send`), and compares
-    it with digests of what that made of it: as an element, or of what it is made of. Raises nothing."""
+    it with digests of what that made of it: as an element, or of what it is made of. `others` are items, sent
+    in the same way, and their digests: they are made twice. Raises nothing."""
     try:
-        return _again(told, objects, expected, seconds)
+        return _again(told, objects, expected, seconds, *others)
     except Exception as error:
         return _unknown(f"the probe failed: {type(error).__name__}: {error}")._replace(lasting=False)
 
 
-def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: float) -> Verdict:
-    ended, traced = _spawn([told, objects], seconds, trial=True)
+def _again(
+    told: bytes,
+    objects: bytes,
+    expected: Sequence[bytes],
+    seconds: float,
+    others: bytes,
+    expected_others: dict[int, list[bytes]],
+) -> Verdict:
+    ended, traced = _spawn([told, objects, others], seconds, trial=True)
     if ended.report is None:
         return _unheard("process", ended, ended.cpu_seconds, seconds, ended.cpu_seconds)
     report: Report = json.loads(ended.report)
@@ -224,11 +238,14 @@ def _again(told: bytes, objects: bytes, expected: Sequence[bytes], seconds: floa
     # Alone it may keep something for later calls: what counts is that they yield the same.
     report["changed"] = [False]
     made = _digests_of(report, 1).get(0, [b""])[0]
-    verdict = judged(report, {0: [made]}, [_again], True, ())
-    if verdict.code is None and made not in expected:
-        # Perhaps for what a script set, which is not run again there: no fault of the function's.
-        return _unknown(DIFFERS, ended.cpu_seconds)
+    verdict = judged(report, {0: [made]}, [_again], True, (), report["unsteady"])
+    beside = {int(i): bytes.fromhex(known) for i, known in report["others"].items()}
+    is_same = made in expected and all(beside[i] in expected_others[i] for i in beside)
+    is_sound = verdict.code is None
     verdict = with_reads(verdict, report, traced, {})
+    if is_sound and not is_same:
+        # Perhaps for what a script set, which is not run again there: no fault of the function's.
+        return _unknown(DIFFERS, ended.cpu_seconds)._replace(unhooked=verdict.unhooked)
     return verdict._replace(cpu_seconds=ended.cpu_seconds, lasting=not is_wanting(report))
 
 

@@ -96,3 +96,25 @@ def test_reading_a_database_fails_in_no_trial(
         with sqlite3.connect(tmp_path / "log.db") as log:
             log.execute("update log set i = ?", [k])
         assert run(daemon, tmp_path) == f"{[i * k for i in range(4)]}\n"
+
+
+RARELY = {
+    "a random number of the system": 'getattr(__import__("uuid"), "uuid" + "4")().hex',
+    "a random number of compiled code": "str(pl.Series(range(1000)).sample(3).to_list())",
+    "the time in compiled code": 'str(pd.to_datetime(["now"]).asi8[0])',
+    "a file that compiled code opens": 'getattr(pyarrow.csv, "read" + "_csv")("a" + ".csv")["x"].to_pylist()',
+}
+
+
+@pytest.mark.parametrize("rarely", RARELY)
+def test_a_later_call_is_made_again_too(daemon: PrivateDaemon, tmp_path: Path, rarely: str) -> None:
+    """What is tried is the first call; this shows in another."""
+    (tmp_path / "main.py").write_text(
+        "import pandas as pd, polars as pl, pyarrow.csv\nimport prebake\n@prebake.cached\ndef f(i):\n"
+        f"    return {RARELY[rarely]} if i == 7 else str(i)\nprint([f(i) for i in range(12)][7])\n"
+    )
+    found = set()
+    for job in range(3):
+        (tmp_path / "a.csv").write_text(f"x\n{job}\n")
+        found.add(run(daemon, tmp_path))
+    assert len(found) == 3

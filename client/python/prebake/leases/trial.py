@@ -28,6 +28,8 @@ from prebake.code import Identity, identify
 from prebake.errors import Code, Refused
 from prebake.identity import world
 from prebake.judgement import Verdict
+from prebake.leases import further
+from prebake.leases.further import Further
 from prebake.purity.given import Arguments
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
@@ -51,6 +53,8 @@ OF_ANY_INPUT = frozenset({Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
 PROVEN = "proven"
 #: Of this process's functions, by their digest: proven, or why they are not shared.
 _known: dict[bytes, Refused | str] = {}
+#: Functions whose trial this process began, and what else it called them with.
+_begun_here: dict[bytes, Further] = {}
 #: Functions whose trial was waited for once, and takes longer.
 _overdue: set[bytes] = set()
 _running: list[subprocess.Popen[bytes]] = []
@@ -73,6 +77,9 @@ class Task(NamedTuple):
     #: Of the child that runs it, under another clock and under this one; and of one that imports all of the
     #: user's modules first, in case it fails without: they may have set up what the function never names.
     headers: list[tuple[bytes, bytes]]
+    #: Further calls, pickled, and the digests of what they gave.
+    others: bytes = b""
+    expected_others: dict[int, list[bytes]] = {}
 
 
 class Applied:
@@ -105,7 +112,7 @@ class Trial:
         found = _known.get(self._known.digest)
         if found is None:
             items = entry(job, self._known.digest)
-            return None if items is None else self._read(items)
+            return None if items is None else self._read(job, items)
         return found
 
     def awaited(self, job: Any) -> Refused | str | None:
@@ -113,7 +120,7 @@ class Trial:
         items = entry(job, self._known.digest)
         until = time.monotonic() + (0.0 if self._known.digest in _overdue else WAIT_SECONDS)
         while items is not None:
-            found = self._read(items)
+            found = self._read(job, items)
             if found is not None or not items.held([0]):
                 return found
             if time.monotonic() > until:
@@ -129,25 +136,50 @@ class Trial:
         items = entry(job, self._known.digest)
         return items is not None and bool(items.held([0]))
 
-    def _read(self, items: Any) -> Refused | str | None:
+    def _read(self, job: Any, items: Any) -> Refused | str | None:
         found = read(items)
+        if found == PROVEN and self._known.digest not in _begun_here:
+            found = self._of_further(job) or found
         if found is not None:
             _known[self._known.digest] = found
         return found
 
+    def _of_further(self, job: Any) -> Refused | str | None:
+        """The same of further calls, which are waited for if they are being made."""
+        items = entry(job, further.name(self._known.digest))
+        if items is None:
+            return None
+        until = time.monotonic() + WAIT_SECONDS
+        while (found := read(items)) is None and items.held([0]) and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+        return found
+
     def begin(
-        self, given: tuple[Any, Any], value: Any, seconds: float, stats: dict[str, tuple[int, ...] | None]
+        self,
+        given: tuple[Any, Any],
+        value: Any,
+        cpu_ns: int,
+        io_ns: int,
+        stats: dict[str, tuple[int, ...] | None],
     ) -> None:
-        """Has it run again, if that was not done yet; `value` is what is stored, and `stats` are those of the
-        files that it read, or looked for in vain. Best effort: without it the function stays unproven."""
-        if seconds > SECONDS_MAX or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
+        """Has it run again, if that was not done yet; `value` is what is stored, which took so many
+        nanoseconds, and `stats` are those of the files that it read, or looked for in vain. Best effort:
+        without it the function stays unproven."""
+        others = _begun_here.get(self._known.digest)
+        if others is not None:
+            if others.is_open:
+                others.add(given, lambda: _digests(value), cpu_ns, stats, self._declared)
+            if others.is_open and others.is_enough():
+                _begin_further(others)
             return
-        if any(each.digest == self._known.digest for each in _waiting):
+        if cpu_ns + io_ns > SECONDS_MAX * 1e9 or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
             return
         if sum(len(each.objects) for each in _waiting) > PAYLOAD_BYTES_MAX:
             return
         with contextlib.suppress(Exception), clients.own():
-            _waiting.append(self._task(given, value, stats))
+            task = self._task(given, value, stats)
+            _begun_here[task.digest] = Further(task, given)
+            _waiting.append(task)
             _begin_waiting(AT_ONCE)
 
     def _task(self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...] | None]) -> Task:
@@ -159,7 +191,7 @@ class Trial:
             self._known.digest,
             self._name,
             self._declared,
-            [probe.element_digest(value), _identity(value)],
+            _digests(value),
             stats,
             objects.getvalue(),
             [
@@ -170,6 +202,14 @@ class Trial:
                 for modules in ([], world.own_modules())
             ],
         )
+
+
+def _begin_further(others: Further) -> None:
+    with contextlib.suppress(Exception), clients.own():
+        task = others.task()
+        if task is not None:
+            _waiting.append(task)
+            _begin_waiting(AT_ONCE)
 
 
 def _begin_waiting(at_once: int) -> None:
@@ -198,6 +238,9 @@ def _begun(task: Task) -> subprocess.Popen[bytes]:
 @atexit.register
 def _wait_for_begun() -> None:
     """A job that ends as its trial begins waits until that is known of, so that the next job waits for it."""
+    for others in _begun_here.values():
+        if others.is_open:
+            _begin_further(others)
     with contextlib.suppress(Exception), clients.own():
         _begin_waiting(AT_ONCE + WAITING_MAX)
     until = time.monotonic() + BEGUN_SECONDS
@@ -219,6 +262,7 @@ def _leave(process: subprocess.Popen[bytes]) -> None:
 def _forget() -> None:
     _running.clear()
     _waiting.clear()
+    _begun_here.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -253,21 +297,21 @@ def judged(verdict: Verdict, name: str, declared: list[str]) -> tuple[str, str] 
     """Code and reason of what a second run found, both empty if it is the same; None if that says nothing of
     the function."""
     if verdict.code in FAULTS and verdict.lasting:
-        return verdict.code, f"{name}: {verdict.reason.partition(') ')[2] or verdict.reason}"
-    if verdict.deterministic_until != 1 or not verdict.lasting:
-        return None
+        reason = verdict.reason.partition(") ")[2] or verdict.reason
+        return verdict.code, f"{name}: {reason.replace('when item ', 'when call ')}"
     unheard = [path for path in verdict.unhooked if not _is_declared(path, declared)]
-    if unheard:
+    if unheard and verdict.lasting:
         said = f"{name}: compiled code opens {unheard[0]}, unheard by Python"
         return Code.UNDECLARED, f"{said}: name it with prebake.cached(inputs=[...])"
-    return "", ""
+    return ("", "") if verdict.deterministic_until == 1 and verdict.lasting else None
 
 
-def _identity(value: Any) -> bytes:
+def _digests(value: Any) -> list[bytes]:
+    """As an element, and of what it is made of: in another process it may not be one."""
     try:
-        return identify(value).digest
+        return [probe.element_digest(value), identify(value).digest]
     except Refused:
-        return b""
+        return [probe.element_digest(value), b""]
 
 
 def _is_declared(path: str, declared: list[str]) -> bool:

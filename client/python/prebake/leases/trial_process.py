@@ -60,7 +60,8 @@ def _verdict(task: Task, header: bytes) -> Verdict:
     if not _are_as_read(task):
         # What it read was changed since.
         raise _NothingFound
-    verdict = probe.again(header, task.objects, task.expected, SECONDS_MAX * 6)
+    others = task.others, task.expected_others
+    verdict = probe.again(header, task.objects, task.expected, SECONDS_MAX * 6, others)
     found = judged(verdict, task.name, task.declared)
     if found is not None and found[0] in OF_ANY_INPUT:
         return verdict
