@@ -14,6 +14,7 @@ import contextlib
 import copy
 import itertools
 import json
+import math
 import os
 import threading
 import time
@@ -42,8 +43,9 @@ CONTEXT = "prebake 2026 stream v1"
 ELEMENTS_MAX, BYTES_MAX = 256, 16 << 20
 #: Times that a stream asks for more before its first element.
 ASKS_MAX = 64
-#: Elements that a probe takes from the beginning, in two runs.
-PROBED = (3, 6)
+#: Elements that a probe takes from the beginning, in two runs; and in further ones, if that takes no longer
+#: than so many seconds: one may be made in another way than those before it.
+PROBED, FURTHER, FURTHER_SECONDS = (3, 6), (16, 64), 0.25
 #: Values that are the same wherever they are.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _ENDED = object()
@@ -250,7 +252,9 @@ class Chain:
         return Head(elements, ended)
 
     def _prove(self) -> None:
-        found, _ = verdict([self._known], _itself, [_Head(self._stream)], (), len(PROBED))
+        count = len(PROBED)
+        further = range(count, count + len(FURTHER))
+        found, _ = verdict([self._known], _itself, [_Head(self._stream)], (), count, further)
         try:
             _accept(found, {os.path.realpath(path) for path in self._stream.inputs})
         except Refused as refused:
@@ -488,6 +492,9 @@ class _Head:
         return self._stream.roots()
 
     def __call__(self, i: int) -> Any:
+        if i >= len(PROBED):
+            until = time.monotonic() + FURTHER_SECONDS
+            return self._first(FURTHER[i - len(PROBED)], {}, until)
         plain = self._first(PROBED[i], {})
         lists = self._stream.lists()
         tracked = {name: asks.Tracked(items, lambda i: None) for name, items in lists.items()}
@@ -495,7 +502,7 @@ class _Head:
             raise ValueError("it yields something else where its lists are of another class")
         return plain
 
-    def _first(self, count: int, lists: dict[str, Any]) -> list[Any]:
+    def _first(self, count: int, lists: dict[str, Any], until: float = math.inf) -> list[Any]:
         found: list[Any] = []
         with self._stream.given(lists):
             live = self._stream.begin(lists)
@@ -504,4 +511,6 @@ class _Head:
                 found.append([layout, b"".join(parts)])
                 if len(found) == count:
                     break
+                if time.monotonic() > until:
+                    raise TimeoutError("its elements are not cheap")
         return found

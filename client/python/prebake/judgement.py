@@ -263,6 +263,22 @@ def with_reads(verdict: Verdict, report: Report, traced: Report, own: dict[str, 
     )
 
 
+def with_unhooked(
+    verdict: Verdict, report: Report, traced: Report, own: dict[str, tuple[int, str]]
+) -> Verdict:
+    """Adds what compiled code opens for items beside those that are looked at closely."""
+    known = {*own, *verdict.unhooked, *paths(traced, "loaded")}
+    more = [path for path in unseen(report, traced) if path not in known and not path.endswith(CLIENT_FILES)]
+    if not more:
+        return verdict
+    note = f"opens unproven: compiled code opens {more[0]}"
+    return verdict._replace(
+        reads_proven=False,
+        unhooked=[*verdict.unhooked, *more],
+        reason="; ".join(part for part in (verdict.reason, note) if part),
+    )
+
+
 def _reads_of(passed: Report, until: int) -> dict[int, list[str]]:
     return {
         int(i): list(dict.fromkeys(path for seen in steps[:until] for path in seen["reads"]))

@@ -24,6 +24,7 @@ from prebake.judgement import Verdict
 from prebake.placeholder import Parted
 from prebake.record import PATHS_MAX
 from prebake.source import Step
+from prebake.verdict import others_of
 
 #: Files that hold many items, which libraries read in C and often keep open: where a data set names one, all
 #: of its items read it.
@@ -134,6 +135,9 @@ class DatasetSource:
         if found.listed:
             raise Refused(Code.UNDECLARED, f"loading an item lists the folder {found.listed[0]}; {fix}")
         declared = {os.path.realpath(path) for i in items for path in self.reads(i) or self.common}
+        if found.unhooked:
+            others = (path for i in others_of(self.count) for path in self._declared(i))
+            declared.update(map(os.path.realpath, others))
         unseen = [path for path in found.unhooked if os.path.realpath(path) not in declared]
         if unseen:
             raise Refused(Code.UNDECLARED, f"compiled code reads {unseen[0]}; {fix}")

@@ -38,6 +38,7 @@ from prebake.judgement import (
     judged,
     own_files,
     with_reads,
+    with_unhooked,
 )
 
 #: The child imports what the job imports, a few seconds; longer than this, the items are not worth a probe.
@@ -163,7 +164,7 @@ def _run(
             raise
         if ended.report is None:
             stop.set()
-    second = later.result()[0] if later is not None else None
+    second, traced_second = later.result() if later is not None else (None, {})
     busy = [each.cpu_seconds for each in (ended, second) if each is not None]
     cpu_seconds = sum(busy)
     reports: list[Report] = []
@@ -185,6 +186,9 @@ def _run(
     unsteady = [each for each in reports[-1].get("unsteady", ()) if each[1] not in vouched]
     verdict = judged(report, expected, steps, in_place, vouched, unsteady)
     verdict = with_reads(verdict, report, traced, own)
+    if reports[-1].get("others"):
+        known = own_files(source, [*items, *others])
+        verdict = with_unhooked(verdict, reports[-1], traced_second, known)
     return verdict._replace(cpu_seconds=cpu_seconds, lasting=not any(map(is_wanting, reports)))
 
 

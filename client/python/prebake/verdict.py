@@ -32,19 +32,26 @@ def verdict(
     steps: Sequence[Callable[[Any], Any]],
     vouched: Collection[int],
     count: int,
+    others: Sequence[int] = (),
 ) -> tuple[Verdict, list[int]]:
-    """The verdict on `steps` after `load`, of a pipeline that is `known`, and the items it was probed with.
-    Steps of `vouched` are taken at their word. Raises `Pending` if it takes longer than a loader waits.
+    """The verdict on `steps` after `load`, of a pipeline that is `known`, and the items it was probed with:
+    of `count`, and of some `others` if they are cheap. Steps of `vouched` are taken at their word. Raises
+    `Pending` if it takes longer than a loader waits.
     """
     limit = patience.seconds()
     if limit is None:
-        others = range(0, count, max(1, count // OTHERS_MAX))
+        others = others or others_of(count)
         return _verdict(known, load, steps, vouched, list(_pairs(count)), others)
     pair = next(_pairs(count), [])
     key = b"".join(each.digest for each in known)
     return patience.within(
         limit, key, lambda loaded: _verdict(known, loaded, steps, vouched, [pair]), load, pair
     )
+
+
+def others_of(count: int) -> range:
+    """Items of so many that are looked at beside those that are probed, if they are cheap."""
+    return range(0, count, max(1, count // OTHERS_MAX))
 
 
 def _verdict(

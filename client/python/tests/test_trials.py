@@ -38,8 +38,8 @@ FRONTS = {
 }
 
 
-def run(daemon: PrivateDaemon, folder: Path) -> str:
-    for i in range(4):
+def run(daemon: PrivateDaemon, folder: Path, files: int = 4) -> str:
+    for i in range(files):
         (folder / f"{i}.txt").write_text(str(i))
     done = subprocess.run(
         [sys.executable, "main.py"],
@@ -99,22 +99,48 @@ def test_reading_a_database_fails_in_no_trial(
 
 
 RARELY = {
-    "a random number of the system": 'getattr(__import__("uuid"), "uuid" + "4")().hex',
-    "a random number of compiled code": "str(pl.Series(range(1000)).sample(3).to_list())",
+    "a random number of the system": 'getattr(uuid, "uuid" + "4")().hex',
+    "a random number of compiled code": 'str(getattr(pl.Series(range(1000)), "sam" + "ple")(3).to_list())',
     "the time in compiled code": 'str(pd.to_datetime(["now"]).asi8[0])',
-    "a file that compiled code opens": 'getattr(pyarrow.csv, "read" + "_csv")("a" + ".csv")["x"].to_pylist()',
+    "a file that compiled code opens": 'str(getattr(csv, "read" + "_csv")("a" + ".csv")["x"].to_pylist())',
+}
+RARE_FRONTS = {
+    "function": "f = prebake.cached(f)\nprint([f(i) for i in range(12)][7])",
+    "steps": "def load(path): return int(open(path).read())\n"
+    "ds = prebake.wrap([f'{i}.txt' for i in range(12)], [load, f])\nprint([ds[i] for i in range(12)][7])",
+    "stream": "@prebake.cached\ndef each():\n    for i in range(12): yield f(i)\nprint(list(each())[7])",
+    "data set": "class D:\n    def __len__(self): return 12\n    def __getitem__(self, i): return f(i)\n"
+    "ds = prebake.wrap(D())\nprint([ds[i] for i in range(12)][7])",
 }
 
 
+@pytest.mark.parametrize("front", RARE_FRONTS)
 @pytest.mark.parametrize("rarely", RARELY)
-def test_a_later_call_is_made_again_too(daemon: PrivateDaemon, tmp_path: Path, rarely: str) -> None:
-    """What is tried is the first call; this shows in another."""
+def test_what_a_later_one_does_shows_too(
+    daemon: PrivateDaemon, tmp_path: Path, rarely: str, front: str
+) -> None:
+    """The first ones are made again in any case; this shows in another, which is cheap."""
     (tmp_path / "main.py").write_text(
-        "import pandas as pd, polars as pl, pyarrow.csv\nimport prebake\n@prebake.cached\ndef f(i):\n"
-        f"    return {RARELY[rarely]} if i == 7 else str(i)\nprint([f(i) for i in range(12)][7])\n"
+        "import uuid\nimport pandas as pd, polars as pl, pyarrow.csv as csv\nimport prebake\ndef f(i):\n"
+        f"    return {RARELY[rarely]} if i == 7 else str(i)\n{RARE_FRONTS[front]}\n"
     )
     found = set()
     for job in range(3):
         (tmp_path / "a.csv").write_text(f"x\n{job}\n")
-        found.add(run(daemon, tmp_path))
+        found.add(run(daemon, tmp_path, 12))
     assert len(found) == 3
+
+
+def test_what_compiled_code_opens_for_any_item_may_be_declared(daemon: PrivateDaemon, tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        "import prebake, pyarrow.csv\nclass D:\n    def __len__(self): return 12\n"
+        "    def __getitem__(self, i):\n"
+        "        print('made') if i == 7 else 0\n"
+        "        return pyarrow.csv.read_csv(f'{i}.csv')['x'].to_pylist()\n"
+        "ds = prebake.wrap(D(), inputs=lambda i: [f'{i}.csv'])\nprint([ds[i] for i in range(12)])\n"
+    )
+    for i in range(12):
+        (tmp_path / f"{i}.csv").write_text(f"x\n{i}\n")
+    expected = f"{[[i] for i in range(12)]}\n"
+    assert run(daemon, tmp_path).endswith(expected)
+    assert run(daemon, tmp_path) == expected
