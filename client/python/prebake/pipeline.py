@@ -38,6 +38,9 @@ FUTILE_MAX = 4
 #: So many requests in a row found the pipeline changed. Each costs a description, and perhaps a probe, for
 #: what no other request asks for: nothing is shared from then on.
 CHANGED_MAX = 8
+#: So many probes in a row, each of something else: what a probe imports may change it, as code does that
+#: writes to a file when it is imported.
+PROBES_MAX = 12
 
 
 class Pipeline:
@@ -62,6 +65,8 @@ class Pipeline:
         self._loading_draws = False
         #: Probes in a row after which nothing could be shared.
         self._futile = 0
+        #: Probes in a row.
+        self._probes = 0
         #: Requests in a row before which it was changed.
         self._changed = 0
         #: Of each thread: the record of what it made last, what it was given, and whether the cut may move.
@@ -408,7 +413,7 @@ class Pipeline:
         subgraph.close()
         if self._loading_draws or self._unshared:
             return None
-        if self._futile >= FUTILE_MAX or self._changed >= CHANGED_MAX:
+        if self._futile >= FUTILE_MAX or self._changed >= CHANGED_MAX or self._probes >= PROBES_MAX:
             return None
         if self.cut < self.source.floor:
             raise Refused(Code.RANDOM, "every transform is random, so nothing can be shared")
@@ -417,6 +422,7 @@ class Pipeline:
         self._follow_manifest(job, known)
         collection = job.plan(subgraph.graph(len(known.steps), known=known))
         proven = collection.bypass or collection.entries or known == self._proven or self._is_vouched(known)
+        self._probes = 0 if proven else self._probes + 1
         if not proven:
             self._futile += 1
             cut = self._deterministic(known)

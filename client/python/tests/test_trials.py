@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from prebake import pipeline
 from prebake._demo_daemon import PrivateDaemon
 
 WRITES = {
@@ -144,3 +145,26 @@ def test_what_compiled_code_opens_for_any_item_may_be_declared(daemon: PrivateDa
     expected = f"{[[i] for i in range(12)]}\n"
     assert run(daemon, tmp_path).endswith(expected)
     assert run(daemon, tmp_path) == expected
+
+
+def test_a_probe_that_changes_what_it_is_of_is_not_run_for_each_item(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "lib.py").write_text(
+        "import sqlite3\ndef begin():\n    with sqlite3.connect('log.db') as log:\n"
+        "        log.execute('create table if not exists log (i)')\n"
+        "        log.execute('insert into log values (1)')\nbegin()\n"
+        "def late(i):\n    with sqlite3.connect('log.db') as log:\n"
+        "        return log.execute('select min(i) * ? from log', (i,)).fetchone()[0]\n"
+    )
+    (tmp_path / "main.py").write_text(
+        "import prebake, lib\ndef load(path): return int(open(path).read())\n"
+        "def f(i): return lib.late(i) if i == 2 else i\n"
+        "ds = prebake.wrap([f'{i}.txt' for i in range(40)], [load, f])\n"
+        "print([ds[i] for i in range(40)])\n"
+    )
+    assert run(daemon, tmp_path, 40) == f"{list(range(40))}\n"
+    with sqlite3.connect(tmp_path / "log.db") as log:
+        (imports,) = log.execute("select count(*) from log").fetchone()
+    # The job, and two processes for each probe.
+    assert 3 <= imports <= 1 + 2 * pipeline.PROBES_MAX

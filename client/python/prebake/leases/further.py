@@ -15,8 +15,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prebake import _native
 from prebake._sent import send
+from prebake.encoder import digest
 
 if TYPE_CHECKING:
     from prebake.leases.trial import Task
@@ -32,9 +32,9 @@ _CONTEXT = "prebake 2026 further calls v1"
 _PLAIN = (int, float, complex, str, bytes, os.PathLike, type(None))
 
 
-def name(digest: bytes) -> bytes:
-    """Under what the outcome of a function's further calls is kept."""
-    return _native.digest(_CONTEXT, digest)
+def name(function: bytes) -> bytes:
+    """Under what the outcome of further calls is kept, of the function of this digest."""
+    return digest(_CONTEXT, function)
 
 
 class Further:

@@ -139,20 +139,24 @@ class Trial:
     def _read(self, job: Any, items: Any) -> Refused | str | None:
         found = read(items)
         if found == PROVEN and self._known.digest not in _begun_here:
-            found = self._of_further(job) or found
+            found = self._of_further(job)
         if found is not None:
             _known[self._known.digest] = found
         return found
 
     def _of_further(self, job: Any) -> Refused | str | None:
-        """The same of further calls, which are waited for if they are being made."""
+        """The same of further calls: proven if none are made, None while they are being made. These are
+        waited for."""
         items = entry(job, further.name(self._known.digest))
-        if items is None:
-            return None
-        until = time.monotonic() + WAIT_SECONDS
-        while (found := read(items)) is None and items.held([0]) and time.monotonic() < until:
+        until = time.monotonic() + (0.0 if self._known.digest in _overdue else WAIT_SECONDS)
+        while items is not None and (found := read(items)) is None:
+            if not items.held([0]):
+                return PROVEN
+            if time.monotonic() > until:
+                _overdue.add(self._known.digest)
+                return None
             time.sleep(POLL_SECONDS)
-        return found
+        return PROVEN if items is None else found
 
     def begin(
         self,
