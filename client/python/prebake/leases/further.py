@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 CALLS_MAX, CHEAP_NS = 64, 500_000_000
 #: What remembering them may take the job.
 REMEMBER_NS = 10_000_000
-#: Of the function, and of their arguments, sent once more.
-BYTES_MAX = 1 << 20
+#: Of the function, and of their arguments, sent once more; and of one argument.
+BYTES_MAX, ARGUMENT_BYTES_MAX = 1 << 20, 16 << 10
 
 _CONTEXT = "prebake 2026 further calls v1"
 _PLAIN = (int, float, complex, str, bytes, os.PathLike, type(None))
@@ -41,7 +41,8 @@ class Further:
     """Those of one function in this process. `first` is what the trial of it is given."""
 
     def __init__(self, first: Task, given: tuple[Any, Any]) -> None:
-        self._first = first
+        #: None once no more calls are remembered.
+        self._first = first if len(first.objects) <= BYTES_MAX else None
         #: Objects of the first call are sent once for all; nothing is kept alive for this.
         weak = ((id(each), _weak(each)) for each in _values(given))
         self._objects = {number: each for number, each in weak if each is not None}
@@ -49,8 +50,11 @@ class Further:
         self._expected: dict[int, list[bytes]] = {}
         self._stats, self._declared = dict(first.stats), list(first.declared)
         self._cpu_ns = self._remember_ns = 0
-        #: Whether more of them are remembered.
-        self.is_open = len(first.objects) <= BYTES_MAX
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more of them are remembered."""
+        return self._first is not None
 
     def add(
         self,
@@ -82,7 +86,7 @@ class Further:
 
     def task(self) -> Task | None:
         """The trial of them; None if there are none. Nothing more is remembered after."""
-        self.is_open = False
+        first, self._first = self._first, None
         calls, self._calls = self._calls, {}
         out = io.BytesIO()
         with contextlib.suppress(LookupError):
@@ -92,10 +96,10 @@ class Further:
             }
             if sources:
                 send((sources, []), out)
-        if not 0 < out.tell() <= BYTES_MAX:
+        if first is None or not 0 < out.tell() <= BYTES_MAX:
             return None
-        return self._first._replace(
-            digest=name(self._first.digest),
+        return first._replace(
+            digest=name(first.digest),
             declared=self._declared,
             stats=self._stats,
             others=out.getvalue(),
@@ -105,6 +109,8 @@ class Further:
     def _kept(self, value: Any) -> Any:
         """Raises `LookupError` for what would have to be sent with each call."""
         if isinstance(value, _PLAIN):
+            if isinstance(value, (str, bytes)) and len(value) > ARGUMENT_BYTES_MAX:
+                raise LookupError
             return value
         known = self._objects[id(value)]
         if known() is not value:

@@ -130,11 +130,14 @@ class Trial:
         return None
 
     def is_under_way(self, job: Any) -> bool:
-        """Whether another process holds the lease of the outcome. Until it is told, equal values prove
+        """Whether another process holds the lease of an outcome. Until it is told, equal values prove
         nothing: a counter that nothing reaches is the same in all jobs, and files that are written are seen
         there only."""
-        items = entry(job, self._known.digest)
-        return items is not None and bool(items.held([0]))
+        for name in (self._known.digest, further.name(self._known.digest)):
+            items = entry(job, name)
+            if items is not None and items.held([0]):
+                return True
+        return False
 
     def _read(self, job: Any, items: Any) -> Refused | str | None:
         found = read(items)
@@ -172,9 +175,10 @@ class Trial:
         others = _begun_here.get(self._known.digest)
         if others is not None:
             if others.is_open:
-                others.add(given, lambda: _digests(value), cpu_ns, stats, self._declared)
-            if others.is_open and others.is_enough():
-                _begin_further(others)
+                with contextlib.suppress(Exception), clients.own():
+                    others.add(given, lambda: _digests(value), cpu_ns, stats, self._declared)
+                if others.is_enough():
+                    _begin_further(others)
             return
         if cpu_ns + io_ns > SECONDS_MAX * 1e9 or self._known.digest in _known or len(_waiting) >= WAITING_MAX:
             return
