@@ -102,7 +102,7 @@ def run(
 ) -> Verdict:
     """Probes `steps`, applied in turn to `source(i)`, on a few items. With `in_place`, they may change what
     they are given; those of `vouched` may do what they like. Of the `others` it is only seen whether they
-    yield the same twice, of as many as cost next to nothing.
+    yield the same twice and what compiled code opens for them, of as many as cost next to nothing.
 
     `expected` is what `digests` gave for each item in this process; without it a second child is compared
     with the first, and the steps do not run here at all. A child takes some 0.2 s and the time of the job's
