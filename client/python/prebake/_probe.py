@@ -41,7 +41,7 @@ _GRACE_SECONDS = 5
 _MEMORY_SHARE = 0.3
 
 #: Where items cost no more CPU time than this on average, others are made too, in so much of it; and no
-#: longer than that, should they wait for something. Beside one item, a function's trial, nobody waits for them.
+#: longer than that, should they wait for something. Beside one item, a function's trial, nobody waits.
 _CHEAP_SECONDS, _OTHERS_SECONDS, _OTHERS_WALL_SECONDS = 0.001, 0.15, 0.5
 _FURTHER_SECONDS, _FURTHER_WALL_SECONDS = 0.5, 5.0
 
