@@ -177,12 +177,10 @@ def test_a_daemon_that_does_not_answer_is_asked_less_and_less_often(
     dataset = prebake.wrap(images, [decode])
     plain = np.asarray(Image.open(images[0]).convert("RGB"))
     assert daemon.process is not None
-    stopped = Path(f"/proc/{daemon.process.pid}/task")
     daemon.process.send_signal(signal.SIGSTOP)
     try:
-        # Its threads stop one by one, after the signal was sent.
-        while any("T (stopped)" not in (task / "status").read_text() for task in stopped.iterdir()):
-            time.sleep(0.001)
+        # Told once all of its threads have stopped: the signal is only sent, and one may still answer.
+        os.waitid(os.P_PID, daemon.process.pid, os.WSTOPPED)
         for silences, pause in enumerate([20.0, 80.0], start=1):
             # A thread that an earlier test left may have connected before it stopped.
             monkeypatch.setattr(_job, "_current", None)
