@@ -566,7 +566,7 @@ class Fill:
                 cost = each.cpu_ns, each.io_ns
                 self._guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=read_back)
                 if self._trial is not None:
-                    made_here(self._collection, items, each.i)
+                    made_here(self._collection, items, each.i, sum(cost), self._trial.is_begun)
                 if read_back and self._verifier is not None:
                     self._verifier.made(each.i)
             self._changes = 0

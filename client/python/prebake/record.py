@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -15,6 +17,9 @@ from prebake.temporary import Temporary
 
 #: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
+#: Files of which it is remembered what they held, beside when they were written: so large, and so many of one
+#: call.
+CONTENT_BYTES_MAX, CONTENTS_MAX = 1 << 20, 16
 
 
 def stat_of(path: str) -> tuple[int, int, int, int, int] | None:
@@ -23,6 +28,22 @@ def stat_of(path: str) -> tuple[int, int, int, int, int] | None:
         stat = os.stat(path)
         return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
     return None
+
+
+def content_of(path: str, stat: tuple[int, ...] | None) -> bytes | None:
+    """A digest of what a small file holds; None if it is no file, or large, or not as it was."""
+    if stat is None or stat[2] > CONTENT_BYTES_MAX or not os.path.isfile(path):
+        return None
+    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+        found = hashlib.blake2b(file.read(CONTENT_BYTES_MAX), digest_size=32).digest()
+        return found if stat_of(path) == stat else None
+    return None
+
+
+def contents_of(stats: Mapping[str, tuple[int, ...] | None]) -> dict[str, bytes]:
+    """The same of a few files, by path."""
+    few = itertools.islice(stats.items(), CONTENTS_MAX)
+    return {path: found for path, stat in few if (found := content_of(path, stat)) is not None}
 
 
 @functools.cache

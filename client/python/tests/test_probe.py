@@ -447,12 +447,15 @@ def test_a_job_that_is_interrupted_does_not_wait_for_its_probe(tmp_path: Path) -
 
     ended = threading.Event()
     thread = threading.Thread(target=interrupt)
+    # A shell that puts tests in the background has them ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             probe.run(identity, [step], [0, 1])
     finally:
         ended.set()
+        signal.signal(signal.SIGINT, before)
     thread.join()
     deadline = time.monotonic() + 10
     while any(_runs(pid) for pid in pids()) and time.monotonic() < deadline:

@@ -107,6 +107,8 @@ RARELY = {
 }
 RARE_FRONTS = {
     "function": "f = prebake.cached(f)\nprint([f(i) for i in range(12)][7])",
+    "function of a file": "def load(path): return f(int(open(path).read()))\n"
+    "load = prebake.cached(inputs=['path'])(load)\nprint([load(f'{i}.txt') for i in range(12)][7])",
     "steps": "def load(path): return int(open(path).read())\n"
     "ds = prebake.wrap([f'{i}.txt' for i in range(12)], [load, f])\nprint([ds[i] for i in range(12)][7])",
     "stream": "@prebake.cached\ndef each():\n    for i in range(12): yield f(i)\nprint(list(each())[7])",
@@ -130,6 +132,31 @@ def test_what_a_later_one_does_shows_too(
         (tmp_path / "a.csv").write_text(f"x\n{job}\n")
         found.add(run(daemon, tmp_path, 12))
     assert len(found) == 3
+
+
+@pytest.mark.parametrize("rarely", [each for each in RARELY if not each.startswith("a file")])
+def test_what_a_later_one_draws_is_not_given_twice_in_its_own_process(
+    daemon: PrivateDaemon, tmp_path: Path, rarely: str
+) -> None:
+    """Before a trial tells of that one."""
+    (tmp_path / "main.py").write_text(
+        "import time, uuid\nimport pandas as pd, polars as pl\nimport prebake\n@prebake.cached\ndef f(i):\n"
+        f"    return {RARELY[rarely]} if i == 7 else str(i)\nfound = []\nfor _ in range(3):\n"
+        "    found.append([f(i) for i in range(12)])\n    time.sleep(1)\n"
+        "print([len(set(each)) for each in zip(*found)])\n"
+    )
+    for _ in range(2):
+        assert run(daemon, tmp_path, 0) == f"{[1] * 7 + [3] + [1] * 4}\n"
+
+
+def test_what_is_made_once_more_is_served_from_then_on(daemon: PrivateDaemon, tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        "import time\nimport prebake\n@prebake.cached\ndef f(i):\n    print(i, end=' ')\n    return i * 2\n"
+        "for each in range(4):\n    assert [f(i) for i in range(3)] == [0, 2, 4]\n"
+        "    print('.')\n    time.sleep(0 if each else 2)\n"
+    )
+    # The first is its trial's, for which the second round waits.
+    assert run(daemon, tmp_path, 0) == "0 1 2 .\n1 2 .\n.\n.\n"
 
 
 def test_what_compiled_code_opens_for_any_item_may_be_declared(daemon: PrivateDaemon, tmp_path: Path) -> None:

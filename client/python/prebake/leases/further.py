@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from prebake._sent import send
 from prebake.encoder import digest
+from prebake.record import contents_of
 
 if TYPE_CHECKING:
     from prebake.leases.trial import Task
@@ -49,6 +50,7 @@ class Further:
         self._calls: dict[int, tuple[list[Any], dict[str, Any]]] = {}
         self._expected: dict[int, list[bytes]] = {}
         self._stats, self._declared = dict(first.stats), list(first.declared)
+        self._contents = dict(first.contents)
         self._cpu_ns = self._remember_ns = 0
 
     @property
@@ -76,6 +78,7 @@ class Further:
             self._expected[number] = digests()
             self._calls[number] = call
             self._stats.update(stats)
+            self._contents.update(contents_of(stats))
             self._declared += [path for path in declared if path not in self._declared]
         self._remember_ns += time.perf_counter_ns() - begun
 
@@ -102,6 +105,7 @@ class Further:
             digest=name(first.digest),
             declared=self._declared,
             stats=self._stats,
+            contents=self._contents,
             others=out.getvalue(),
             expected_others=self._expected,
         )

@@ -26,6 +26,7 @@ from prebake.identity import world
 from prebake.identity.world import World
 from prebake.leases import kinds
 from prebake.leases.checked import Checked
+from prebake.leases.own_calls import OwnCalls
 from prebake.leases.trial import Trial
 from prebake.verify import Verifier, difference
 
@@ -65,7 +66,7 @@ _checked: dict[tuple[int, str, bytes], Checked] = {}
 #: Items that were equal, where too few were compared; by the same.
 _equal: dict[tuple[int, str, bytes], set[bytes]] = {}
 #: Items of functions that were made in this process, by collection: that one is equal here tells less.
-_made_here: dict[str, set[bytes]] = {}
+_made_here: dict[str, OwnCalls] = {}
 
 
 class Other(NamedTuple):
@@ -89,11 +90,16 @@ class Split(NamedTuple):
     why: str
 
 
-def made_here(collection: Any, items: Any, i: int) -> None:
-    """Takes note of an item of a function that this process made and stored."""
+def made_here(collection: Any, items: Any, i: int, ns: int, is_tried: bool) -> None:
+    """Takes note of an item of a function that this process made in so many nanoseconds, and stored;
+    `is_tried` if a trial makes just that one again."""
     given = items.input(i)
     if given is not None:
-        _made_here.setdefault(collection.digest, set()).add(given[0])
+        _of_here(collection).add(given[0], ns, is_tried)
+
+
+def _of_here(collection: Any) -> OwnCalls:
+    return _made_here.setdefault(collection.digest, OwnCalls())
 
 
 class Planner:
@@ -150,6 +156,8 @@ class Proof:
         #: Nothing but the one element is left to be compared, for its kind or to be surer of the world: which
         #: of these it tells of.
         self._place = b""
+        #: Nothing but that is left to be compared: what this process was given for the same before.
+        self._is_own = False
         self._described, self._others, self._cost_ns = b"", False, 0
         #: What this process made of items itself: digests.
         self._made: dict[int, bytes] = {}
@@ -173,13 +181,25 @@ class Proof:
         self._is_tried = found is True
         if not found or outcome is None and not self._was_tried():
             return False
+        if self._is_own_untold(items):
+            return False
         return self._name in _first or self._stand_of_kind(items)
+
+    def _is_own_untold(self, items: Any) -> bool:
+        """Whether a function's value was made by this process, and is to be compared before it is given out
+        again."""
+        own = _made_here.get(self._collection.digest)
+        if own is None or own.are_told:
+            return False
+        given = items.input(0)
+        self._is_own = given is not None and own.wants(given[0]) and bool(items.locate([0]))
+        return self._is_own
 
     def _stand_of_kind(self, items: Any) -> Split | bool:
         """The same of the kind of a function's value, in a world that a few values proved."""
         stored = items.stored(0) if items.locate([0]) else None
         given = items.input(0)
-        if stored is None or given and given[0] in _made_here.get(self._collection.digest, ()):
+        if stored is None or given and given[0] in _of_here(self._collection):
             return True
         kind, known = self._of_kind(stored[1]), _kinds.setdefault(self._name, set())
         if kind not in known and len(known) < kinds.KINDS_MAX:
@@ -241,6 +261,8 @@ class Proof:
         """Compares what there is of wanted items: true if that proves the collection, or the variant to be
         used in its place. Else the items that may be served in any case; the others are to be made here.
         `look_up` has it known what items that nobody asked for yet read."""
+        if self._is_own:
+            return self._compare_own(items, verifier, culprit, unchanged)
         if self._place:
             return self._compare_one(items, verifier, culprit, unchanged)
         if not self._is_tried:
@@ -256,6 +278,8 @@ class Proof:
             outcome = self._trial.awaited(self._job) if there else self._trial.outcome(self._job)
             if isinstance(outcome, Refused):
                 return outcome
+            if outcome is not None and self._is_own_untold(items):
+                return self._compare_own(items, verifier, culprit, unchanged)
             if outcome is not None or not there:
                 return True
             if self._trial.is_under_way(self._job):
@@ -318,6 +342,24 @@ class Proof:
         # What only leads to a value is compared there.
         return {i: value for i in (0,) if verifier.is_aside(items, i) for value in _decoded(items, i)}
 
+    def _compare_own(
+        self,
+        items: Any,
+        verifier: Verifier,
+        culprit: Callable[[int], Any],
+        unchanged: Callable[[bool], bool],
+    ) -> bool | Unsteady | dict[int, Any]:
+        """Whether a function's value is what this process was given for the same before."""
+        given, own = items.input(0), _of_here(self._collection)
+        found = None if given is None else compare(verifier, items, 0, culprit, unchanged)
+        if isinstance(found, Other):
+            return Unsteady(0, found)
+        if given is None or found is None and not verifier.is_aside(items, 0):
+            # It fails now, or what it read was changed.
+            return {}
+        own.tell(given[0])
+        return True
+
     def _check(self, clocks: tuple[int, int]) -> None:
         """Counts an item of a function that was compared since then."""
         _checked[self._name] = _checked.get(self._name, Checked()).one_more(clocks)
@@ -379,7 +421,7 @@ class Proof:
 
     def _equal(self, i: int, fingerprint: bytes) -> None:
         self._same.add(i)
-        if not self._is_tried or fingerprint not in _made_here.get(self._collection.digest, ()):
+        if not self._is_tried or fingerprint not in _of_here(self._collection):
             _equal.setdefault(self._name, set()).add(fingerprint)
 
     def _was_equal(self, fingerprint: bytes) -> bool:

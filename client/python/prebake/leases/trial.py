@@ -31,6 +31,7 @@ from prebake.judgement import Verdict
 from prebake.leases import further
 from prebake.leases.further import Further
 from prebake.purity.given import Arguments
+from prebake.record import contents_of
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
 SECONDS_MAX = 10.0
@@ -72,6 +73,8 @@ class Task(NamedTuple):
     expected: list[bytes]
     #: What it read, as that was then, None of what was not there: the second run must read the same.
     stats: dict[str, tuple[int, ...] | None]
+    #: Digests of what the small ones of these held: a job may begin with writing them, the same each time.
+    contents: dict[str, bytes]
     #: Of the function and its arguments, pickled.
     objects: bytes
     #: Of the child that runs it, under another clock and under this one; and of one that imports all of the
@@ -106,6 +109,8 @@ class Trial:
     def __init__(self, function: Callable[..., Any], known: Identity, declared: list[str]) -> None:
         self._function, self._known, self._declared = function, known, declared
         self._name = graph.called(function)
+        #: Whether this call is the one that the trial makes again.
+        self.is_begun = False
 
     def outcome(self, job: Any) -> Refused | str | None:
         """What was found: proven, or why nothing of it is shared; None if it is not known yet."""
@@ -141,8 +146,10 @@ class Trial:
 
     def _read(self, job: Any, items: Any) -> Refused | str | None:
         found = read(items)
-        if found == PROVEN and self._known.digest not in _begun_here:
-            found = self._of_further(job)
+        if not isinstance(found, Refused) and self._known.digest not in _begun_here:
+            further = self._of_further(job)
+            # They may say of the function what the first call does not.
+            found = further if found == PROVEN or isinstance(further, Refused) else None
         if found is not None:
             _known[self._known.digest] = found
         return found
@@ -188,6 +195,7 @@ class Trial:
             task = self._task(given, value, stats)
             _begun_here[task.digest] = Further(task, given)
             _waiting.append(task)
+            self.is_begun = True
             _begin_waiting(AT_ONCE)
 
     def _task(self, given: tuple[Any, Any], value: Any, stats: dict[str, tuple[int, ...] | None]) -> Task:
@@ -201,6 +209,7 @@ class Trial:
             self._declared,
             _digests(value),
             stats,
+            contents_of(stats),
             objects.getvalue(),
             [
                 (
