@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import clients
 import wire
@@ -23,6 +23,7 @@ LARGE = (1 << 64) - 1
 SESSIONS = 1_500
 COLLECTIONS = 20
 NAME = "forger" * 100
+MANY_BLOCKS = wire.map_blocks(1, range(20_000))
 
 
 class Forger(Rude):
@@ -39,34 +40,34 @@ class Forger(Rude):
             )
             self.says("data", first)
             return FORGE_SECONDS
-        forged = self.random.choice([*self._packets(), self._descriptors, self._calls])
-        if isinstance(forged, bytes):
-            self.says("data", forged)
-        else:
-            forged()
+        forge = self.random.choice([*self._packets(), self._descriptors, self._calls])
+        packet = forge()
+        if packet is not None:
+            self.says("data", packet)
         clients.counts["forged"] += 1
         return FORGE_SECONDS
 
     def _noise(self) -> bytes:
         return self.random.randbytes(self.random.randrange(1, wire.PACKET_BYTES_MAX))
 
-    def _packets(self) -> Iterator[bytes]:
+    def _packets(self) -> Iterator[Callable[[], bytes]]:
+        """How each is made: only one of them is, since the machine is the daemon's."""
         number, digest = self.random.randrange(COLLECTIONS), self.random.randbytes(32)
         asked = wire.acquire(number, [digest] * 9, 9, 1)
-        yield self._noise()
-        yield wire.hello(NAME)
-        yield asked[: self.random.randrange(len(asked))]
-        yield wire.acquire(LARGE, [digest], 1, 1)
-        yield wire.acquire(number, [digest[:5], b""], LARGE, LARGE)
-        yield wire.map_blocks(LARGE, [0, LARGE])
-        yield wire.map_blocks(1, range(20_000))
-        yield wire.map_blocks(self.random.randrange(9), range(60))
-        yield wire.stage(0)
-        yield wire.read_ahead(LARGE, 1)
-        yield wire.read_ahead(0, 1_000)
-        yield wire.report(number, LARGE)
-        yield wire.world(number, digest)
-        yield wire.world(number, b"short")
+        yield self._noise
+        yield lambda: wire.hello(NAME)
+        yield lambda: asked[: self.random.randrange(len(asked))]
+        yield lambda: wire.acquire(LARGE, [digest], 1, 1)
+        yield lambda: wire.acquire(number, [digest[:5], b""], LARGE, LARGE)
+        yield lambda: wire.map_blocks(LARGE, [0, LARGE])
+        yield lambda: MANY_BLOCKS
+        yield lambda: wire.map_blocks(self.random.randrange(9), range(60))
+        yield lambda: wire.stage(0)
+        yield lambda: wire.read_ahead(LARGE, 1)
+        yield lambda: wire.read_ahead(0, 1_000)
+        yield lambda: wire.report(number, LARGE)
+        yield lambda: wire.world(number, digest)
+        yield lambda: wire.world(number, b"short")
 
     def _descriptors(self) -> None:
         """The daemon wants none from anybody."""

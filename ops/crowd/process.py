@@ -47,6 +47,10 @@ class Process:
         for target in (self._read, self._read_errors):
             threading.Thread(target=target, daemon=True).start()
 
+    def be_idle(self) -> None:
+        """Has it run where nobody else would: what its own work takes from others is none of the daemon's."""
+        os.sched_setscheduler(self.process.pid, os.SCHED_IDLE, os.sched_param(0))
+
     def ask(self, line: object) -> None:
         """Gives it a line of input."""
         assert self.process.stdin is not None, "it was asked for"

@@ -121,6 +121,7 @@ class Run:
             else:
                 given = ("rude_clients", kind, self.cache, ends, first, count)
             process = self._start(*given)
+            process.be_idle()
             crowd.append(process)
             # One after the other: interpreters that start all at once take memory and time from each other.
             self._await(process)
@@ -163,6 +164,7 @@ class Run:
         elif job is None and not last and self.visited != round_now():
             self.visited = round_now()
             self.visitor = self._start("visitor_job", self.cache, self.inputs)
+            self.visitor.be_idle()
             self.visitor.ask(self.visited)
 
     def _disperse(self, crowd: list[Process]) -> None:

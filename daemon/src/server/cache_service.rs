@@ -3,7 +3,7 @@
 use super::{identity::peer, planning};
 use crate::{
     cache::{Cache, LEASE_MAX, StatKey},
-    collection::{Answer, Collection, Item, Request as Wanted},
+    collection::{Answer, Answers, Collection, Item, Request as Wanted},
     commit::{Committed, Element},
     error::{Error, Kind, Result},
     graphs,
@@ -129,35 +129,71 @@ fn used(cache: &Cache, session: &Session, collection: u64) -> Result<Arc<Collect
     Ok(collection)
 }
 
-/// `Acquire`, whichever socket it is asked on.
-pub(super) async fn acquire(
+/// `Acquire`, waiting if that is asked for.
+async fn acquire(cache: &Cache, session: &Session, body: v1::AcquireRequest) -> Result<v1::AcquireResponse> {
+    let asked = Asked::of(cache, session, body)?;
+    let request = asked.request(session);
+    Ok(told(cache.acquire(&asked.collection, &request, asked.wait).await))
+}
+
+/// `Acquire` without waiting. Some thousand items take milliseconds.
+pub(super) fn acquire_now(
     cache: &Cache,
     session: &Session,
     body: v1::AcquireRequest,
 ) -> Result<v1::AcquireResponse> {
-    let collection = used(cache, session, body.collection)?;
-    if body.wanted.len() + body.ahead.len() > ITEMS_MAX {
-        let message = format!("at most {ITEMS_MAX} items a request");
-        return Err(Error::new(Kind::Invalid, "too-many-items", message));
+    let asked = Asked::of(cache, session, body)?;
+    Ok(told(cache.answer(&asked.collection, &asked.request(session))))
+}
+
+/// What a session asks of a collection.
+struct Asked {
+    collection: Arc<Collection>,
+    wanted: Vec<Item>,
+    ahead: Vec<Item>,
+    leases_max: usize,
+    lease: Duration,
+    items: u64,
+    wait: Duration,
+}
+
+impl Asked {
+    fn of(cache: &Cache, session: &Session, body: v1::AcquireRequest) -> Result<Self> {
+        let collection = used(cache, session, body.collection)?;
+        if body.wanted.len() + body.ahead.len() > ITEMS_MAX {
+            let message = format!("at most {ITEMS_MAX} items a request");
+            return Err(Error::new(Kind::Invalid, "too-many-items", message));
+        }
+        Ok(Self {
+            collection,
+            wanted: items(body.wanted)?,
+            ahead: items(body.ahead)?,
+            leases_max: body.leases_max as usize,
+            lease: Duration::from_millis(body.lease_ms.into()).clamp(LEASE_MIN, LEASE_MAX),
+            items: body.items,
+            wait: Duration::from_millis(body.wait_ms.into()),
+        })
     }
-    let (wanted, ahead) = (items(body.wanted)?, items(body.ahead)?);
-    let lease = Duration::from_millis(body.lease_ms.into()).clamp(LEASE_MIN, LEASE_MAX);
-    let wanted = Wanted {
-        session: session.id,
-        wanted: &wanted,
-        ahead: &ahead,
-        leases_max: body.leases_max as usize,
-        lease,
-        items: body.items,
-    };
-    let wait = Duration::from_millis(body.wait_ms.into());
-    let answers = cache.acquire(&collection, &wanted, wait).await;
-    Ok(v1::AcquireResponse {
+
+    fn request(&self, session: &Session) -> Wanted<'_> {
+        Wanted {
+            session: session.id,
+            wanted: &self.wanted,
+            ahead: &self.ahead,
+            leases_max: self.leases_max,
+            lease: self.lease,
+            items: self.items,
+        }
+    }
+}
+
+fn told(answers: Answers) -> v1::AcquireResponse {
+    v1::AcquireResponse {
         bypass: answers
             .quarantined
             .map_or_else(String::new, |why| why.to_string()),
         ..answered(answers.answers)
-    })
+    }
 }
 
 /// Blocking.

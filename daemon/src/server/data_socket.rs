@@ -25,6 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::Semaphore;
 use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener, ancillary::AncillaryMessageWriter};
 
 /// Blocks of one request: Linux passes at most 253 descriptors a message (SCM_MAX_FD), and 64 are
@@ -57,6 +58,10 @@ const JOB_BYTES_MAX: usize = 256;
 /// long as most answers do. Other tasks get their turn meanwhile.
 const POLL: Duration = Duration::from_micros(50);
 
+/// Answers about more items than this take a millisecond and more. They are made one after the other beside the two workers,
+/// so that who asks for little does not wait for who asks for much.
+const SHORT_ITEMS_MAX: usize = 128;
+
 /// What goes back: a message and the memory whose descriptors go beside it.
 struct Reply {
     say: Say,
@@ -77,11 +82,12 @@ impl Reply {
 
 /// Accepts clients for as long as the daemon lives.
 pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener, door: Door) {
+    let long = Arc::new(Semaphore::new(1));
     loop {
         if let Some((socket, admitted)) = door.admit(listener.accept().await).await {
-            let cache = Arc::clone(&cache);
+            let (cache, long) = (Arc::clone(&cache), Arc::clone(&long));
             task::spawn(async move {
-                if let Err(error) = client(&cache, &socket).await {
+                if let Err(error) = client(&cache, &socket, &long).await {
                     tracing::debug!(%error, "a client's data socket failed");
                 }
                 drop(admitted);
@@ -99,7 +105,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket) -> Result<()> {
+async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket, long: &Semaphore) -> Result<()> {
     let cred = socket
         .peer_cred()
         .map_err(|e| Error::io("asking who connects", e))?;
@@ -134,7 +140,7 @@ async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket) -> Result<()> {
     };
     send_with(socket, Say::Welcome(welcome), &[cache.ram.doorbell().as_fd()]).await?;
     tokio::select! {
-        result = converse(cache, socket, &session, &mut buffer) => result,
+        result = converse(cache, socket, &session, long, &mut buffer) => result,
         () = death(peer.pid) => Ok(()),
     }
 }
@@ -143,6 +149,7 @@ async fn converse(
     cache: &Arc<Cache>,
     socket: &UnixSeqpacket,
     session: &Arc<Session>,
+    long: &Semaphore,
     buffer: &mut [u8],
 ) -> Result<()> {
     let mut soon = true;
@@ -157,8 +164,10 @@ async fn converse(
                 continue;
             }
             Ask::Plan(graph) => plan(cache, session, graph).await,
-            Ask::Locate(ask) => locate(cache, session, ask).await,
-            Ask::Acquire(ask) => acquire(cache, session, ask).await,
+            Ask::Locate(ask) => {
+                acquire(cache, session, long, v1::AcquireRequest { leases_max: 0, ..ask }).await
+            }
+            Ask::Acquire(ask) => acquire(cache, session, long, ask).await,
             ask => {
                 let (cache, session) = (Arc::clone(cache), Arc::clone(session));
                 let reply = task::blocking(move || answer(&cache, &session, ask)).await;
@@ -182,17 +191,26 @@ async fn plan(cache: &Arc<Cache>, session: &Arc<Session>, graph: Bytes) -> Resul
     Ok(Reply::plain(Say::Planned(planned)))
 }
 
-async fn locate(cache: &Cache, session: &Session, ask: v1::AcquireRequest) -> Result<Reply> {
-    let ask = v1::AcquireRequest { leases_max: 0, ..ask };
-    acquire(cache, session, ask).await
+async fn acquire(
+    cache: &Arc<Cache>,
+    session: &Arc<Session>,
+    long: &Semaphore,
+    ask: v1::AcquireRequest,
+) -> Result<Reply> {
+    if ask.wanted.len() + ask.ahead.len() <= SHORT_ITEMS_MAX {
+        return acquired(cache, session, ask);
+    }
+    let _turn = long.acquire().await;
+    let (cache, session) = (Arc::clone(cache), Arc::clone(session));
+    let reply = task::blocking(move || acquired(&cache, &session, ask)).await;
+    reply.unwrap_or_else(|_| Err(Error::corrupt("a request failed")))
 }
 
-async fn acquire(cache: &Cache, session: &Session, ask: v1::AcquireRequest) -> Result<Reply> {
+fn acquired(cache: &Cache, session: &Session, ask: v1::AcquireRequest) -> Result<Reply> {
     let collection = ask.collection;
     let asked = ask.wanted.iter().chain(&ask.ahead);
     let asked: Vec<_> = asked.map(|item| item.fingerprint.clone()).collect();
-    let ask = v1::AcquireRequest { wait_ms: 0, ..ask };
-    let located = cache_service::acquire(cache, session, ask).await?;
+    let located = cache_service::acquire_now(cache, session, ask)?;
     if located.encoded_len() > ANSWER_BYTES_MAX {
         cache_service::take_back(cache, session, collection, &asked, &located)?;
         let message = "the answer is too long for a packet: ask by gRPC";
