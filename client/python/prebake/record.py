@@ -42,8 +42,8 @@ def content_of(path: str, stat: tuple[int, ...] | None) -> bytes | None:
 
 def contents_of(stats: Mapping[str, tuple[int, ...] | None]) -> dict[str, bytes]:
     """The same of a few files, by path."""
-    few = itertools.islice(stats.items(), CONTENTS_MAX)
-    return {path: found for path, stat in few if (found := content_of(path, stat)) is not None}
+    all_ = ((path, content_of(path, stat)) for path, stat in stats.items())
+    return dict(itertools.islice(((path, found) for path, found in all_ if found is not None), CONTENTS_MAX))
 
 
 @functools.cache

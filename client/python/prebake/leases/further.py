@@ -77,8 +77,8 @@ class Further:
             number = len(self._calls) + 1
             self._expected[number] = digests()
             self._calls[number] = call
+            self._contents.update(contents_of(dict(stats.items() - self._stats.items())))
             self._stats.update(stats)
-            self._contents.update(contents_of(stats))
             self._declared += [path for path in declared if path not in self._declared]
         self._remember_ns += time.perf_counter_ns() - begun
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 #: So many of one function, as long as all together took no longer than this when they were made first: cheap
 #: ones are not worth a risk.
 CALLS_MAX, CHEAP_NS = 64, 500_000_000
+#: One that cannot be compared, since it fails or what it reads changes, is tried so often.
+TRIES_MAX = 2
 
 
 class OwnCalls:
     """Those of one function in this process, by the fingerprint of what it was given."""
 
     def __init__(self) -> None:
-        #: What those that are still to be made once more took, in nanoseconds.
+        #: Those that are to be made once more, and how often that is still tried.
         self._untold: dict[bytes, int] = {}
         self._told: set[bytes] = set()
         #: What is left of the two limits.
@@ -27,11 +29,14 @@ class OwnCalls:
 
     def add(self, fingerprint: bytes, ns: int, is_tried: bool) -> None:
         """Takes note of one that was made in so long; `is_tried` if a trial makes just that again."""
+        if fingerprint in self:
+            return
         if is_tried or self._calls <= 0 or ns > self._ns:
-            self.tell(fingerprint)
-        elif fingerprint not in self._told:
-            self._calls -= 1
-            self._untold[fingerprint] = ns
+            self._told.add(fingerprint)
+            return
+        self._calls -= 1
+        self._ns -= ns
+        self._untold[fingerprint] = TRIES_MAX
 
     @property
     def are_told(self) -> bool:
@@ -40,9 +45,17 @@ class OwnCalls:
 
     def wants(self, fingerprint: bytes) -> bool:
         """Whether it is to be made once more and compared, before it is given out again."""
-        return self._untold.get(fingerprint, self._ns + 1) <= self._ns
+        return fingerprint in self._untold
+
+    def tries(self, fingerprint: bytes) -> None:
+        """Takes note that it is made once more now: it need not come to be compared."""
+        left = self._untold.get(fingerprint, 0) - 1
+        if left > 0:
+            self._untold[fingerprint] = left
+        else:
+            self.tell(fingerprint)
 
     def tell(self, fingerprint: bytes) -> None:
-        """Takes note that it was made once more, or need not be: it is given out from now on."""
-        self._ns -= self._untold.pop(fingerprint, 0)
+        """Takes note that it is the same, or cannot be told so: it is given out from now on."""
+        self._untold.pop(fingerprint, None)
         self._told.add(fingerprint)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -67,6 +68,11 @@ _checked: dict[tuple[int, str, bytes], Checked] = {}
 _equal: dict[tuple[int, str, bytes], set[bytes]] = {}
 #: Items of functions that were made in this process, by collection: that one is equal here tells less.
 _made_here: dict[str, OwnCalls] = {}
+
+
+if hasattr(os, "register_at_fork"):
+    # What a parent made was made by another process than this.
+    os.register_at_fork(after_in_child=_made_here.clear)
 
 
 class Other(NamedTuple):
@@ -199,7 +205,8 @@ class Proof:
         """The same of the kind of a function's value, in a world that a few values proved."""
         stored = items.stored(0) if items.locate([0]) else None
         given = items.input(0)
-        if stored is None or given and given[0] in _of_here(self._collection):
+        own = _made_here.get(self._collection.digest)
+        if stored is None or given and own is not None and given[0] in own:
             return True
         kind, known = self._of_kind(stored[1]), _kinds.setdefault(self._name, set())
         if kind not in known and len(known) < kinds.KINDS_MAX:
@@ -348,13 +355,20 @@ class Proof:
         verifier: Verifier,
         culprit: Callable[[int], Any],
         unchanged: Callable[[bool], bool],
-    ) -> bool | Unsteady | dict[int, Any]:
+    ) -> bool | Split | Unsteady | dict[int, Any]:
         """Whether a function's value is what this process was given for the same before."""
         given, own = items.input(0), _of_here(self._collection)
-        found = None if given is None else compare(verifier, items, 0, culprit, unchanged)
+        if given is None:
+            return {}
+        # Whatever comes of it, even an error of the user's, it is not made again without end.
+        own.tries(given[0])
+        found = compare(verifier, items, 0, culprit, unchanged)
         if isinstance(found, Other):
+            # It may have been made in another world than this.
+            if self._name not in _first and is_steady(verifier, 0, found):
+                return self._differ(given[0], found)
             return Unsteady(0, found)
-        if given is None or found is None and not verifier.is_aside(items, 0):
+        if found is None and not verifier.is_aside(items, 0):
             # It fails now, or what it read was changed.
             return {}
         own.tell(given[0])

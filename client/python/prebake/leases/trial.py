@@ -43,6 +43,8 @@ PAYLOAD_BYTES_MAX = 1 << 26
 #: A job that finds a value whose trial is under way waits so long for it, about as long as one takes, before
 #: it computes the value again; looking so often.
 WAIT_SECONDS, POLL_SECONDS = 5.0, 0.02
+#: Where the first call's trial found nothing, that of further calls is asked for so seldom: each hit would.
+ASK_SECONDS = 1.0
 #: What trials' processes take to start at most, some at once beside other jobs; mostly a third of a second.
 BEGUN_SECONDS = 5.0
 #: What a second run says of a function. Other faults (it cannot be sent, it fails elsewhere) say nothing of
@@ -56,6 +58,8 @@ PROVEN = "proven"
 _known: dict[bytes, Refused | str] = {}
 #: Functions whose trial this process began, and what else it called them with.
 _begun_here: dict[bytes, Further] = {}
+#: When it was asked last what further calls' trial found.
+_asked_further: dict[bytes, float] = {}
 #: Functions whose trial was waited for once, and takes longer.
 _overdue: set[bytes] = set()
 _running: list[subprocess.Popen[bytes]] = []
@@ -145,9 +149,11 @@ class Trial:
         return False
 
     def _read(self, job: Any, items: Any) -> Refused | str | None:
-        found = read(items)
-        if not isinstance(found, Refused) and self._known.digest not in _begun_here:
+        found, digest = read(items), self._known.digest
+        is_due = found == PROVEN or time.monotonic() > _asked_further.get(digest, 0.0) + ASK_SECONDS
+        if not isinstance(found, Refused) and is_due and digest not in _begun_here:
             further = self._of_further(job)
+            _asked_further[digest] = time.monotonic()
             # They may say of the function what the first call does not.
             found = further if found == PROVEN or isinstance(further, Refused) else None
         if found is not None:
