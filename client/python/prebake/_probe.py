@@ -42,7 +42,7 @@ _MEMORY_SHARE = 0.3
 
 #: Where items cost no more CPU time than this on average, others are made too, in so much of it; and no
 #: longer than that, should they wait for something. Beside one item, a function's trial, nobody waits.
-_CHEAP_SECONDS, _OTHERS_SECONDS, _OTHERS_WALL_SECONDS = 0.001, 0.15, 0.5
+_CHEAP_SECONDS, _OTHERS_SECONDS, _OTHERS_WALL_SECONDS = 0.002, 0.15, 0.5
 _FURTHER_SECONDS, _FURTHER_WALL_SECONDS = 0.5, 5.0
 
 #: Every file opened through Python since this process began, whoever opened it.
