@@ -58,8 +58,8 @@ const JOB_BYTES_MAX: usize = 256;
 /// long as most answers do. Other tasks get their turn meanwhile.
 const POLL: Duration = Duration::from_micros(50);
 
-/// Answers about more items than this take a millisecond and more. They are made one after the other beside the two workers,
-/// so that who asks for little does not wait for who asks for much.
+/// An answer about a thousand items takes a millisecond. Those about more than this are made one after the other beside the two
+/// workers: while one is at such an answer, nobody may look for what others ask.
 const SHORT_ITEMS_MAX: usize = 128;
 
 /// What goes back: a message and the memory whose descriptors go beside it.

@@ -48,7 +48,7 @@ class OwnCalls:
         return fingerprint in self._untold
 
     def tries(self, fingerprint: bytes) -> None:
-        """Takes note that it is made once more now: it need not come to be compared."""
+        """Takes note that it was made once more and could not be compared."""
         left = self._untold.get(fingerprint, 0) - 1
         if left > 0:
             self._untold[fingerprint] = left

@@ -360,16 +360,21 @@ class Proof:
         given, own = items.input(0), _of_here(self._collection)
         if given is None:
             return {}
-        # Whatever comes of it, even an error of the user's, it is not made again without end.
-        own.tries(given[0])
-        found = compare(verifier, items, 0, culprit, unchanged)
+        try:
+            found = compare(verifier, items, 0, culprit, unchanged)
+        except Tripped:
+            # What draws is never given out again; by whom it was cannot be told while another thread may.
+            if tripwire.alone():
+                raise
+            found = None
         if isinstance(found, Other):
             # It may have been made in another world than this.
             if self._name not in _first and is_steady(verifier, 0, found):
                 return self._differ(given[0], found)
             return Unsteady(0, found)
         if found is None and not verifier.is_aside(items, 0):
-            # It fails now, or what it read was changed.
+            # It fails now, or what it read was changed: it is not made twice each time for that.
+            own.tries(given[0])
             return {}
         own.tell(given[0])
         return True
