@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: So many calls, as long as all together took no more CPU time than this: cheap ones are not worth a risk.
 CALLS_MAX, CHEAP_NS = 64, 500_000_000
-#: What remembering them may take the job.
+#: What remembering them may take the job of CPU time: on a busy machine the wall's says nothing.
 REMEMBER_NS = 10_000_000
 #: Of the function, and of their arguments, sent once more; and of one argument.
 BYTES_MAX, ARGUMENT_BYTES_MAX = 1 << 20, 16 << 10
@@ -70,7 +70,7 @@ class Further:
         self._cpu_ns += cpu_ns
         if self._cpu_ns > CHEAP_NS:
             return
-        begun = time.perf_counter_ns()
+        begun = time.thread_time_ns()
         args, kwargs = given
         with contextlib.suppress(LookupError):
             call = [self._kept(each) for each in args], {key: self._kept(kwargs[key]) for key in kwargs}
@@ -80,7 +80,7 @@ class Further:
             self._contents.update(contents_of(dict(stats.items() - self._stats.items())))
             self._stats.update(stats)
             self._declared += [path for path in declared if path not in self._declared]
-        self._remember_ns += time.perf_counter_ns() - begun
+        self._remember_ns += time.thread_time_ns() - begun
 
     def is_enough(self) -> bool:
         """Whether they are to be made again now."""
