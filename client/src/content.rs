@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::file_system::FileSystem;
+use crate::raw::has_writer;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
@@ -31,7 +32,8 @@ pub(crate) trait Memo {
 pub(crate) struct Content {
     pub(crate) stat: FileStat,
     pub(crate) digest: Digest,
-    /// It was modified too recently to tell a later edit by its stat: not to be trusted again without reading.
+    /// It was modified too recently to tell a later edit by its stat, or somebody may write to it unseen: not to be trusted
+    /// again without reading.
     pub(crate) racy: bool,
 }
 
@@ -243,13 +245,15 @@ fn read_by(path: &Path, clock: &dyn Clock, digest: impl Fn(&File) -> io::Result<
         let file = File::open(path).map_err(|e| missing(path, e))?;
         let now = clock.wall_ns();
         let before = regular(path, &fstat(&file).map_err(|e| missing(path, e))?)?;
+        // Before it is read: whoever begins to write later gives it another time.
+        let racy = is_racy(&before, now) || has_writer(&file);
         let digest = digest(&file).map_err(|e| missing(path, e))?;
         let after = regular(path, &fstat(&file).map_err(|e| missing(path, e))?)?;
         if before == after {
             return Ok(Content {
                 stat: before,
                 digest,
-                racy: is_racy(&before, now),
+                racy,
             });
         }
     }

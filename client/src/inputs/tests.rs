@@ -89,8 +89,23 @@ fn touching_a_file_changes_its_stat_and_not_its_fingerprint() {
     let path = temp.path().join("a");
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    drop(file);
     assert!(!inputs.holds(0));
     assert_eq!(refreshed(&mut inputs, &later()), [false]);
+    assert!(inputs.holds(0));
+}
+
+#[test]
+fn a_file_that_is_open_for_writing_is_read_again_until_it_is_closed() {
+    let temp = folder(&[("a", "one")]);
+    let writer = fs::File::options().write(true).open(temp.path().join("a")).unwrap();
+    let mut inputs = files(temp.path(), &["a"]);
+    let memo = Remembered::default();
+    inputs.refresh(&[0], &memo, &later());
+    assert!(inputs.fingerprint(0).is_some());
+    assert!(!inputs.holds(0) && memo.0.borrow().is_empty());
+    drop(writer);
+    inputs.refresh(&[0], &memo, &later());
     assert!(inputs.holds(0));
 }
 

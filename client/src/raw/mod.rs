@@ -13,6 +13,7 @@ mod space;
 #[cfg(test)]
 pub(crate) mod test_blocks;
 mod watch;
+mod writers;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use gather::Gather;
@@ -23,6 +24,7 @@ pub(crate) use readable::{Held, Readable};
 pub(crate) use region::{Lent, Region};
 pub(crate) use shared::SharedMemory;
 pub(crate) use watch::Watch;
+pub(crate) use writers::has_writer;
 
 use crate::error::{Error, Result};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
