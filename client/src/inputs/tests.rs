@@ -98,7 +98,10 @@ fn touching_a_file_changes_its_stat_and_not_its_fingerprint() {
 #[test]
 fn a_file_that_is_open_for_writing_is_read_again_until_it_is_closed() {
     let temp = folder(&[("a", "one")]);
-    let writer = fs::File::options().write(true).open(temp.path().join("a")).unwrap();
+    let writer = fs::File::options()
+        .write(true)
+        .open(temp.path().join("a"))
+        .unwrap();
     let mut inputs = files(temp.path(), &["a"]);
     let memo = Remembered::default();
     inputs.refresh(&[0], &memo, &later());
