@@ -1,13 +1,11 @@
 """A trial runs a user's function again, on the files as they are: whoever called it once is not to find that
 it was called again, and a hit leaves nothing out."""
 
-import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from scripts import run_main
 
 from prebake import pipeline
 from prebake._demo_daemon import PrivateDaemon
@@ -42,16 +40,7 @@ FRONTS = {
 def run(daemon: PrivateDaemon, folder: Path, files: int = 4) -> str:
     for i in range(files):
         (folder / f"{i}.txt").write_text(str(i))
-    done = subprocess.run(
-        [sys.executable, "main.py"],
-        cwd=folder,
-        env={**os.environ, "PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_main(daemon, folder)
 
 
 @pytest.mark.parametrize("front", FRONTS)
