@@ -6,7 +6,7 @@ use crate::file_system::FileSystem;
 use crate::raw::has_writer;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fdatasync, fstat, fstatfs, open, statat};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -246,7 +246,7 @@ fn read_by(path: &Path, clock: &dyn Clock, digest: impl Fn(&File) -> io::Result<
         let now = clock.wall_ns();
         let before = regular(path, &fstat(&file).map_err(|e| missing(path, e))?)?;
         // Before it is read: whoever begins to write later gives it another time.
-        let racy = is_racy(&before, now) || has_writer(&file);
+        let racy = is_racy(&before, now) || may_change_unseen(&file);
         let digest = digest(&file).map_err(|e| missing(path, e))?;
         let after = regular(path, &fstat(&file).map_err(|e| missing(path, e))?)?;
         if before == after {
@@ -264,6 +264,15 @@ fn read_by(path: &Path, clock: &dyn Clock, digest: impl Fn(&File) -> io::Result<
             path.display()
         ),
     ))
+}
+
+/// Whether a file can be written to from now on without its stat telling: through a mapping, of pages that were written to
+/// before. Once such pages are on the disk, the next write to each is told again, where the file system does so.
+pub(crate) fn may_change_unseen(file: &File) -> bool {
+    let is_told = || {
+        fstatfs(file).is_ok_and(|on| FileSystem::stamps_mapped_writes(on.f_type)) && fdatasync(file).is_ok()
+    };
+    has_writer(file) && !is_told()
 }
 
 /// A pipe would block, a device never end.

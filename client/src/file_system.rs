@@ -74,6 +74,12 @@ impl FileSystem {
         matches!(self, FileSystem::Local | FileSystem::Image)
     }
 
+    /// Whether a page of a file that is on the disk cannot be written to through a mapping without the file having a new time:
+    /// tried on these. tmpfs gives none, and behind an overlay may be a tmpfs.
+    pub(crate) fn stamps_mapped_writes(f_type: i64) -> bool {
+        [0xef53, 0x5846_5342, 0x9123_683e].contains(&(f_type as u64 & 0xffff_ffff))
+    }
+
     /// Whether a file's stat tells its content from every other, for other jobs and later mounts too.
     pub(crate) fn stamps_changes(self) -> bool {
         matches!(self, FileSystem::Local | FileSystem::Network)

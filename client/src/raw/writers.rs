@@ -32,9 +32,12 @@ fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> bool {
 #[cfg(test)]
 mod tests {
     use super::has_writer;
+    use crate::content::may_change_unseen;
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     use std::fs::File;
     use std::ptr;
+    use std::thread::sleep;
+    use std::time::Duration;
 
     #[test]
     fn who_writes_is_seen_also_through_a_mapping() {
@@ -54,5 +57,34 @@ mod tests {
         unsafe { munmap(map, 4096) }.unwrap();
         assert!(!has_writer(&reader));
         assert!(!has_writer(&reader), "no lease is left");
+    }
+
+    #[test]
+    fn what_is_written_through_a_mapping_is_told_by_the_stat_or_known_to_be_untold() {
+        // tmpfs never tells.
+        for (folder, tells) in [(std::env::temp_dir(), None), ("/dev/shm".into(), Some(false))] {
+            let named = tempfile::NamedTempFile::new_in(&folder).unwrap();
+            named.as_file().set_len(4096).unwrap();
+            let both = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a map of its own at no given address.
+            let map =
+                unsafe { mmap(ptr::null_mut(), 4096, both, MapFlags::SHARED, named.as_file(), 0) }.unwrap();
+            let write = |byte: u8| {
+                // SAFETY: the first byte of the map, which nothing else refers to.
+                unsafe { map.cast::<u8>().write_volatile(byte) };
+            };
+            let reader = File::open(named.path()).unwrap();
+            let time = || reader.metadata().unwrap().modified().unwrap();
+            write(1);
+            let untold = may_change_unseen(&reader);
+            let before = time();
+            // Longer than a tick of the clock that files are stamped with.
+            sleep(Duration::from_millis(20));
+            write(2);
+            assert_eq!(untold, time() == before, "{folder:?}");
+            assert!(tells.is_none_or(|tells| tells != untold), "{folder:?}");
+            // SAFETY: made above, and nothing refers to it.
+            unsafe { munmap(map, 4096) }.unwrap();
+        }
     }
 }

@@ -4,12 +4,13 @@ use super::report::{LOADED, Name, Report, Stamp};
 use super::scope::{Place, Scope};
 use super::state::{self, ABSENT, BYTECODE};
 use crate::clock::{Clock, SystemClock};
+use crate::content::may_change_unseen;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -148,14 +149,21 @@ impl Record {
             }
             return;
         }
-        // Its times may not show a change that follows, so its content does. It stands still: who opened it waits.
-        let content = is_racy(&stat, self.clock.wall_ns()).then(|| File::open(open).and_then(input::content));
-        match content.transpose() {
+        match self.unseen(&stat, open) {
             Ok(content) => {
                 self.reads.insert(path.to_path_buf(), Stamp::of(&stat, content));
                 self.check_room();
             }
             Err(e) => self.incomplete(format!("{}: {e}", path.display())),
+        }
+    }
+
+    /// The content of a file whose times may not show a change that follows. It stands still: who opened it waits.
+    fn unseen(&self, stat: &FileStat, open: &Path) -> io::Result<Option<Digest>> {
+        let may_change = || File::open(open).is_ok_and(|file| may_change_unseen(&file));
+        match is_racy(stat, self.clock.wall_ns()) || may_change() {
+            true => File::open(open).and_then(input::content).map(Some),
+            false => Ok(None),
         }
     }
 
