@@ -7,14 +7,17 @@ it, so that an editable install or a module that shadows a package counts as the
 
 from __future__ import annotations
 
+import base64
 import collections
 import functools
+import hashlib
 import importlib.util
 import os
 import platform
 import re
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -248,13 +251,54 @@ def _distribution(root: str, relative: str, top: str) -> Owner | None:
 
 @functools.lru_cache(maxsize=1024)
 def _with_files(installed: _Installed) -> Owner:
-    """A distribution whose version tells its files too: another build may go by the same one."""
+    """A distribution whose version tells its files too: another build may go by the same one, and files are
+    edited where they lie."""
     try:
         # Where the cache is turned off too: a probe's process is to find what the job found.
-        from prebake._native import record_digest
+        from prebake._native import read_record
     except ImportError:
         return installed.owner
-    digest = record_digest(f"{installed.info}/RECORD", f"{os.path.basename(installed.info)}/")
-    if digest is None:
+    digest, tops = read_record(f"{installed.info}/RECORD", f"{os.path.basename(installed.info)}/")
+    files = [] if digest is None else [digest]
+    files += _edited(installed, tops)
+    if not files:
         return installed.owner
-    return Owner(installed.owner.name, f"{installed.owner.version} of files {digest}")
+    return Owner(installed.owner.name, f"{installed.owner.version} of files {' '.join(files)}")
+
+
+def _edited(installed: _Installed, tops: Iterable[str]) -> list[str]:
+    """Names and digests of a distribution's files that are imported and were edited since they were
+    installed: they are younger than its record, which is written last, and are not what it says."""
+    from prebake._native import younger
+
+    root, names = os.path.dirname(installed.info), _imported(len(sys.modules))
+    modules = [sys.modules.get(name) for top in tops for name in names.get(top.removesuffix(".py"), ())]
+    files = {getattr(each, "__dict__", {}).get("__file__") for each in modules}
+    own = [file for file in files if type(file) is str and file.startswith(f"{root}/")]
+    found: list[str] = []
+    if len(own) > LOOKED_AT_MAX:
+        return found
+    for file in sorted(younger(f"{installed.info}/RECORD", own)):
+        relative = file[len(root) + 1 :]
+        try:
+            with open(file, "rb", buffering=0) as data:
+                digest = base64.urlsafe_b64encode(hashlib.sha256(data.read()).digest()).rstrip(b"=").decode()
+        except OSError:
+            digest = "gone"
+        if _lists(installed.info, relative) and not _lists(installed.info, f"{relative},sha256={digest}"):
+            found.append(f"{relative}={digest}")
+    return found
+
+
+#: A look takes some microseconds, for which a first batch waits. Few edit a package of so many modules where
+#: it lies.
+LOOKED_AT_MAX = 256
+
+
+@functools.lru_cache(maxsize=4)
+def _imported(_: int) -> dict[str, list[str]]:
+    """The names of modules by the first part. Their number tells whether others were imported since."""
+    found: dict[str, list[str]] = {}
+    for name in list(sys.modules):
+        found.setdefault(name.partition(".")[0], []).append(name)
+    return found

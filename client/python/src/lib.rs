@@ -91,7 +91,7 @@ mod _native {
     #[pymodule_export]
     use super::raw::memory::lie_at;
     #[pymodule_export]
-    use super::record::record_digest;
+    use super::record::{read_record, younger};
     #[pymodule_export]
     use super::{after_fork, before_fork, digest, folder, hash_file};
 }

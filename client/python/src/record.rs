@@ -1,27 +1,33 @@
 //! Which files a distribution came with, by the record that installers keep of them (PEP 376, PEP 627).
 
 use pyo3::prelude::*;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const CONTEXT: &str = "prebake 2026 record v1";
 
 /// Hexadecimal digits: enough to tell two builds of one version apart.
 const DIGITS: usize = 16;
 
-/// Digest of the record's lines in any order, as digits; `None` if there is no record or nothing is left of it. Of files
-/// that the build made: what an installer adds differs from one environment to the next (its `own` notes, compiled modules,
-/// which have no digest, and scripts, which lie outside and name their interpreter).
+/// Digest of the record's lines in any order, as digits, and the first parts of the names in it; `None` for the digest if there
+/// is no record or nothing is left of it. Of files that the build made: what an installer adds differs from one environment to
+/// the next (its `own` notes, compiled modules, which have no digest, and scripts, which lie outside and name their
+/// interpreter).
 #[pyfunction]
-pub(crate) fn record_digest(path: PathBuf, own: &str) -> Option<String> {
-    let record = fs::read(path).ok()?;
-    let mut files: Vec<&[u8]> = record
+pub(crate) fn read_record(path: PathBuf, own: &str) -> (Option<String>, BTreeSet<String>) {
+    let Ok(record) = fs::read(path) else {
+        return (None, BTreeSet::new());
+    };
+    let lines = record
         .split(|&byte| byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-        .filter(|line| {
-            let is_own = line.starts_with(own.as_bytes()) || line.starts_with(b"..");
-            !line.is_empty() && !line.ends_with(b",,") && !is_own
-        })
+        .filter(|line| !line.is_empty() && !line.starts_with(own.as_bytes()) && !line.starts_with(b".."));
+    let lines: Vec<&[u8]> = lines.collect();
+    let mut files: Vec<&[u8]> = lines
+        .iter()
+        .copied()
+        .filter(|line| !line.ends_with(b",,"))
         .collect();
     files.sort_unstable();
     let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
@@ -29,5 +35,30 @@ pub(crate) fn record_digest(path: PathBuf, own: &str) -> Option<String> {
         hasher.update(file).update(b"\n");
     }
     let digest = hasher.finalize().to_hex();
-    (!files.is_empty()).then(|| digest[..DIGITS].to_owned())
+    let tops: BTreeSet<&[u8]> = lines
+        .iter()
+        .filter_map(|line| line.split(|&byte| b"/,".contains(&byte)).next())
+        .collect();
+    let tops = tops
+        .into_iter()
+        .map(|top| String::from_utf8_lossy(top).into_owned());
+    (
+        (!files.is_empty()).then(|| digest[..DIGITS].to_owned()),
+        tops.collect(),
+    )
+}
+
+/// Those of some files that were written to later than another one, or are gone; none if that one is not there.
+#[pyfunction]
+pub(crate) fn younger(py: Python<'_>, than: PathBuf, files: Vec<String>) -> Vec<String> {
+    let written = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    py.detach(|| {
+        let Some(then) = written(&than) else {
+            return Vec::new();
+        };
+        files
+            .into_iter()
+            .filter(|file| written(Path::new(file)).is_none_or(|time| time > then))
+            .collect()
+    })
 }

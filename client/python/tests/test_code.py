@@ -1,6 +1,8 @@
 """Fingerprints of code: what must change them, and what must not."""
 
+import base64
 import functools
+import hashlib
 import os
 import re
 import sys
@@ -231,6 +233,36 @@ def test_installed_code_is_known_by_the_files_of_its_build(script: Run, tmp_path
     assert first != found("pack.py,sha256=one,9")
 
 
+def test_installed_code_that_is_edited_where_it_lies_is_known_by_what_it_says(
+    script: Run, tmp_path: Path
+) -> None:
+    site = tmp_path / "site-packages"
+    info = site / "pack-1.0.dist-info"
+    (site / "pack").mkdir(parents=True)
+    info.mkdir()
+    core = site / "pack" / "core.py"
+    (site / "pack" / "__init__.py").write_text("from .core import f\n")
+    path = {"PYTHONPATH": f"{site}:{':'.join(p for p in sys.path if p)}"}
+    main = "import pack\ndef g(x):\n    return pack.f(x)\nTARGET = g" + PRINT
+    plain, edited = "def f(x):\n    return x + 1\n", "def f(x):\n    return x + 2\n"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(plain.encode()).digest()).rstrip(b"=").decode()
+
+    def found(text: str, record: str, written: int = 0) -> str:
+        core.write_text(text)
+        (info / "RECORD").write_text(record)
+        os.utime(core, (written, written))
+        os.utime(info / "RECORD", (1000, 1000))
+        return script(main, environment=path)
+
+    for record in ("pack/__init__.py,,\npack/core.py,,\n", f"pack/core.py,sha256={digest},9\n"):
+        first = found(plain, record)
+        assert found(edited, record, written=1001) != first
+        assert found(edited + "\n", record, written=1001) != found(edited, record, written=1001)
+        assert found(plain, record) == first
+    # It was unpacked again, or is as it was before.
+    assert found(plain, record, written=1001) == first
+
+
 def test_installed_code_is_known_by_version_and_shadowing_code_by_content(
     script: Run, tmp_path: Path
 ) -> None:
@@ -242,8 +274,6 @@ def test_installed_code_is_known_by_version_and_shadowing_code_by_content(
     path = {"PYTHONPATH": f"{site}:{':'.join(p for p in sys.path if p)}"}
     main = "import pack\ndef g(x):\n    return pack.f(x)\nTARGET = g" + PRINT
     first = script(main, environment=path)
-    (site / "pack.py").write_text("def f(x):\n    return x + 2\n")
-    assert first == script(main, environment=path)
     info.rename(site / "pack-1.1.dist-info")
     second = script(main, environment=path)
     assert first != second

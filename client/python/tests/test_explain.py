@@ -231,10 +231,11 @@ def install(site: Path, version: str) -> None:
     info = site / f"shelf-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: shelf\nVersion: {version}\n")
-    (info / "RECORD").write_text(f"shelf.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
     (site / "shelf.py").write_text(
         "def load(path):\n    with open(path, 'rb') as file:\n        return file.read()\n"
     )
+    # Installers write it last.
+    (info / "RECORD").write_text(f"shelf.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
 
 
 def test_another_version_of_a_library(place: Place) -> None:
