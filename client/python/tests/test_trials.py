@@ -138,6 +138,20 @@ def test_what_a_later_one_draws_is_not_given_twice_in_its_own_process(
         assert run(daemon, tmp_path, 0) == f"{[1] * 7 + [3] + [1] * 4}\n"
 
 
+def test_a_trial_that_takes_longer_than_it_is_waited_for_is_not_overtaken(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(
+        "import time\nimport pandas as pd, prebake\nimport prebake.leases.trial\n"
+        "prebake.leases.trial.WAIT_SECONDS = 0.1\n"
+        "@prebake.cached\ndef f(i):\n    time.sleep(0.2)\n"
+        "    return pd.to_datetime(['now']).asi8[0] if i == 6 else i\n"
+        "print([str(f(i)) for i in range(8)][6])\n"
+    )
+    # The trial of what the first job called makes each call twice: the others begin meanwhile.
+    assert len({run_main(daemon, tmp_path) for _ in range(4)}) == 4
+
+
 def test_what_is_made_once_more_is_served_from_then_on(daemon: PrivateDaemon, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(
         "import time\nimport prebake\n@prebake.cached\ndef f(i):\n    print(i, end=' ')\n    return i * 2\n"
