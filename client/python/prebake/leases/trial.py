@@ -144,7 +144,7 @@ class Trial:
         there only."""
         for name in (self._known.digest, further.name(self._known.digest)):
             items = entry(job, name)
-            # Who holds it is known once it was asked for; one that is told by now is looked at by the next call.
+            # Who holds it is known once it was asked for; what is told by now, the next call reads.
             if items is not None and (read(items) is not None or items.held([0])):
                 return True
         return False
