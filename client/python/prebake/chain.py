@@ -32,7 +32,13 @@ from prebake.identity import world
 from prebake.identity.executed import Scope, shown
 from prebake.judgement import Verdict
 from prebake.leases.proof import Split, varied
-from prebake.leases.stream_proof import CANARIES, CHEAP_SECONDS, Head, StreamProof
+from prebake.leases.stream_proof import (
+    CANARIES,
+    CHEAP_SECONDS,
+    CHEAP_WALL_SECONDS,
+    Head,
+    StreamProof,
+)
 from prebake.patience import Pending
 from prebake.reads import Recorder
 from prebake.verdict import verdict
@@ -44,8 +50,8 @@ ELEMENTS_MAX, BYTES_MAX = 256, 16 << 20
 #: Times that a stream asks for more before its first element.
 ASKS_MAX = 64
 #: Elements that a probe takes from the beginning, in two runs; and in further ones, if that takes no longer
-#: than so many seconds: one may be made in another way than those before it.
-PROBED, FURTHER, FURTHER_SECONDS = (3, 6), (16, 64), 0.25
+#: than so many seconds of CPU time, and of any: one may be made in another way than those before it.
+PROBED, FURTHER, FURTHER_SECONDS, FURTHER_WALL_SECONDS = (3, 6), (16, 64), 0.25, 1.0
 #: Values that are the same wherever they are.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _ENDED = object()
@@ -237,11 +243,12 @@ class Chain:
 
     def _made_head(self, count: int) -> Head:
         elements: list[Any] = []
-        ended, until = False, time.monotonic() + CHEAP_SECONDS
+        ended = False
+        cpu, until = time.thread_time() + CHEAP_SECONDS, time.monotonic() + CHEAP_WALL_SECONDS
         with self._stream.given({}):
             live = self._stream.begin({})
             while len(elements) < count:
-                if len(elements) > CANARIES and time.monotonic() > until:
+                if len(elements) > CANARIES and (time.thread_time() > cpu or time.monotonic() > until):
                     break
                 element = next(live, _ENDED)
                 if element is _ENDED:
@@ -493,8 +500,7 @@ class _Head:
 
     def __call__(self, i: int) -> Any:
         if i >= len(PROBED):
-            until = time.monotonic() + FURTHER_SECONDS
-            return self._first(FURTHER[i - len(PROBED)], {}, until)
+            return self._first(FURTHER[i - len(PROBED)], {}, FURTHER_SECONDS, FURTHER_WALL_SECONDS)
         plain = self._first(PROBED[i], {})
         lists = self._stream.lists()
         tracked = {name: asks.Tracked(items, lambda i: None) for name, items in lists.items()}
@@ -502,8 +508,11 @@ class _Head:
             raise ValueError("it yields something else where its lists are of another class")
         return plain
 
-    def _first(self, count: int, lists: dict[str, Any], until: float = math.inf) -> list[Any]:
+    def _first(
+        self, count: int, lists: dict[str, Any], cpu_seconds: float = math.inf, seconds: float = math.inf
+    ) -> list[Any]:
         found: list[Any] = []
+        cpu, until = time.thread_time() + cpu_seconds, time.monotonic() + seconds
         with self._stream.given(lists):
             live = self._stream.begin(lists)
             for value in live:
@@ -511,6 +520,6 @@ class _Head:
                 found.append([layout, b"".join(parts)])
                 if len(found) == count:
                     break
-                if time.monotonic() > until:
+                if time.thread_time() > cpu or time.monotonic() > until:
                     raise TimeoutError("its elements are not cheap")
         return found

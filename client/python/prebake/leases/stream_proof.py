@@ -18,8 +18,9 @@ from prebake.leases.proof import CONTEXT, DEPTH_MAX, Split, element_digest
 
 #: Elements that are made again: the first ones are as likely to differ as any.
 CANARIES = 4
-#: More of them, as long as all together take no longer than this: cheap ones are not worth a risk.
-CANARIES_MAX, CHEAP_SECONDS = 64, 4e-3
+#: More of them, as long as all together take no more CPU time than this, and no longer than that, should they
+#: wait for a disk: cheap ones are not worth a risk, also on a busy machine.
+CANARIES_MAX, CHEAP_SECONDS, CHEAP_WALL_SECONDS = 64, 4e-3, 0.1
 
 #: Worlds that were proven while this process ran: the daemon's run, collection and world.
 _proven: set[tuple[int, str, bytes]] = set()
