@@ -28,7 +28,7 @@ from prebake.discovery import SETTLED_NS, check
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
-from prebake.identity import world
+from prebake.identity import within, world
 from prebake.identity.executed import Scope, shown
 from prebake.judgement import Verdict
 from prebake.leases.proof import Split, varied
@@ -119,6 +119,8 @@ class Chain:
         self._job: Any = None
         self._collection: tuple[Any, Any] | None = None
         self._proof = StreamProof(self._plan, self._stored_head, self._made_head)
+        #: The `with` statements that its next elements are asked for in.
+        self._inside: list[str] = []
 
     def elements(self) -> Iterator[Any]:
         """All elements in turn: read, waited for, or made here."""
@@ -172,6 +174,9 @@ class Chain:
 
     def _next(self) -> Any:
         """What is under the key: asks as text, or whether it ended and a run of elements."""
+        inside = within.of_request()
+        if inside != self._inside:
+            self._inside, self._collection = inside, None
         fill = Fill(
             self._open,
             self._make,
@@ -180,6 +185,7 @@ class Chain:
             # That is told in `_run`.
             culprit=nobody,
             approve=lambda items, i: not self._through,
+            inside=inside,
         )
         try:
             return fill.many([0], nothing_ahead)[0]
@@ -207,7 +213,7 @@ class Chain:
         if self._collection is None or self._collection[0] is not job:
             target = self._stream.roots()[0]
             self._job = job
-            collection = self._plan(self._proof.variants(job.boot_id))
+            collection = self._plan(self._proof.variants(job.boot_id, self._inside))
             if collection.bypass:
                 warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
                 self._through = True

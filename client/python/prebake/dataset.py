@@ -15,6 +15,7 @@ from prebake.again import Again
 from prebake.collated import Asked, Collated, asked
 from prebake.errors import Code, Refused, not_cached
 from prebake.fill import Ahead, unseen
+from prebake.identity import within
 from prebake.pipeline import Pipeline
 from prebake.reads import hidden
 from prebake.reuse import Reuse
@@ -99,6 +100,7 @@ class Dataset(Transparent):
 
         if self._is_pending():
             return uncached()
+        self._pipeline.enter(within.of_request())
         noted = False
         try:
             found = self._at_once(places, by)
@@ -125,6 +127,7 @@ class Dataset(Transparent):
         """
         order = self._order(range(len(self)) if order is None else order)
         before = None
+        self._pipeline.enter(within.of_request())
         if native() is not None:
             hidden("a data set")
             if not self._begins_at_once():
@@ -136,6 +139,7 @@ class Dataset(Transparent):
             if start >= told:
                 self._pipeline.expect(order[start : start + EXPECTED_MAX], writable)
                 told = start + EXPECTED_MAX * 7 // 8
+            self._pipeline.enter(within.of_request())
             try:
                 batch = self._pipeline.batch_at_once(order, start, end, writable)
             except Exception:

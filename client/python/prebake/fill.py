@@ -126,7 +126,7 @@ class Fill:
         self._verifier = verifier if verify.share() else None
         #: How hits are computed again; without it the items are no values of the user's.
         self._prover = verifier
-        self._trial, self._inside, self._begun_in = trial, inside, begun_in
+        self._trial, self.inside, self._begun_in = trial, inside, begun_in
         #: What the items are of, as it was planned.
         self._collection: Any = None
         #: What has to be proven before anything is served or stored; and the world that it was opened in.
@@ -134,6 +134,8 @@ class Fill:
         self.world: world.World | None = None
         #: What was counted until it did not reproduce: nothing more is read or stored here.
         self._left: dict[str, int] | None = None
+        #: What was counted in other worlds.
+        self._earlier: dict[str, int] = {}
         self._unchanged = unchanged
         self._changes = 0
         self._connection: _job.Connection | None = None
@@ -155,7 +157,8 @@ class Fill:
         if self._left is not None:
             return dict(self._left)
         items = self._opened()
-        return dict(items.stats()) if items is not None else {}
+        now = dict(items.stats()) if items is not None else {}
+        return {name: now.get(name, 0) + self._earlier.get(name, 0) for name in {**self._earlier, **now}}
 
     def reset(self) -> None:
         """Opens the collection anew at the next use."""
@@ -194,6 +197,7 @@ class Fill:
         their locks may be held by a thread that is not here."""
         if self._connection is not None and self._connection.pid != os.getpid():
             _job.keep_inherited(self._items)
+            self._earlier = {}
             self.reset()
         return self._items
 
@@ -215,7 +219,7 @@ class Fill:
             return self._open_items(job)
         planner = Planner(job)
         items = self._open_items(planner)
-        self.world = self._begun_in() or world.current(self._inside)
+        self.world = self._begun_in() or world.current(self.inside)
         if self.world is None:
             return None
         while items is not None and planner.collection is not None:
@@ -253,7 +257,7 @@ class Fill:
                 return True
             if isinstance(found, Unsteady):
                 prover.report(items, found.i, found.other.how, 0)
-                self._left = dict(items.stats())
+                self._left = self.stats()
                 self.reset()
                 mine.update({found.i: found.other.value} if found.i in wanted else {})
                 return False
@@ -282,12 +286,19 @@ class Fill:
             _job.failed(error)
             self.reset()
 
+    def enter(self, inside: Sequence[str]) -> None:
+        """Says in which `with` statements items are asked for from now on."""
+        if self.inside != inside:
+            self.inside = inside
+            self.look_around()
+
     def look_around(self) -> None:
         """Opens the items anew if the world is another one than they were opened in."""
         was = self.world
         if was is not None:
-            now = world.current(self._inside)
+            now = world.current(self.inside)
             if now is not was and (now is None or now.digest != was.digest):
+                self._earlier = self.stats()
                 self.reset()
 
     def expect(self, order: Sequence[int], reading: bool) -> None:
@@ -416,7 +427,7 @@ class Fill:
             _job.failed(error)
             return None
         if other is not None:
-            self._left = dict(items.stats())
+            self._left = self.stats()
             self.reset()
         return other
 

@@ -65,12 +65,14 @@ class Look(NamedTuple):
         """What it shows now; None if that cannot be known."""
         if self.depth == NAMES:
             return listing(self.path)
+        link = ""
         try:
             # Looked at from here, neither counts as a look.
             link = os.readlink(self.path) if stat.S_ISLNK(os.lstat(self.path).st_mode) else ""
             found = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
-            return ABSENT
+            # A link may be read whose end is not there.
+            return f"{ABSENT} {link}" if link else ABSENT
         except (OSError, ValueError) as error:
             return type(error).__name__
         shown = [link, stat.S_IFMT(found.st_mode)]

@@ -72,6 +72,8 @@ class Pipeline:
         #: Of each thread: the record of what it made last, what it was given, and whether the cut may move.
         self._own = threading.local()
         self._epoch = Epoch(0)
+        #: The `with` statements that elements are asked for in.
+        self._inside: Sequence[str] = []
         self.restart()
 
     def restart(self) -> None:
@@ -121,6 +123,7 @@ class Pipeline:
             look_up=lambda indices: self._inputs.look_up(indices),
             approve=approve,
             verifier=Verifier(self._anew, self._tolerance, self._blamed),
+            inside=self._inside,
         )
         self._middle = Middle(
             lambda cut: Fill(
@@ -132,6 +135,7 @@ class Pipeline:
                 approve=approve,
                 spent=lambda i: self._inputs.spent(i),
                 verifier=Verifier(lambda i: self._anew_to(i, cut), self._tolerance),
+                inside=self._inside,
             )
         )
         self._inputs = Inputs(
@@ -295,6 +299,12 @@ class Pipeline:
     def uncached(self, indices: Sequence[int]) -> list[Any]:
         """Elements as without a cache: each made to its end before the next."""
         return [self.source.finish(i, self.source.load(i), self.steps) for i in indices]
+
+    def enter(self, inside: Sequence[str]) -> None:
+        """Says in which `with` statements elements are asked for from now on."""
+        self._inside = inside
+        for fill in (self.fill, *self._middle.fills()):
+            fill.enter(inside)
 
     def begin_at_once(self) -> bool:
         """Begins an epoch where all is open, and a look tells that it is what it was opened as: then nothing

@@ -190,6 +190,21 @@ def f():
         ['point("b.gif")'],
         ["a.gif", "b.gif"],
     ),
+    "where a link leads to, without anything there": (
+        """
+import os
+os.path.lexists("link") or os.symlink("c.gif", "link")
+def point(to):
+    os.remove("link")
+    os.symlink(to, "link")
+point("c.gif")
+@prebake.cached
+def f():
+    return os.readlink("link")
+""",
+        ['point("d.gif")'],
+        ["c.gif", "d.gif"],
+    ),
     "whether there is a file of code, and in memory": (
         """
 import os, pathlib

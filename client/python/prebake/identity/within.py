@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dis
 import enum
-import functools
 import sys
 import types
 from typing import Any
@@ -28,8 +27,11 @@ _WITH = dis.opmap["WITH_EXCEPT_START"]
 _CACHE = dis.opmap["CACHE"]
 _UNIT = 2
 
+#: Each by its place, and the names that its expression is made of.
+Statements = tuple[tuple[str, tuple[str, ...]], ...]
 
-def statements(frame: types.FrameType | None) -> list[str]:
+
+def statements(frame: types.FrameType | None, depth: int = DEPTH_MAX) -> list[str]:
     """The `with` statements around what a frame and its callers do, by the function and the place in it."""
     found: list[str] = []
     for _ in range(CALLERS_MAX):
@@ -37,15 +39,32 @@ def statements(frame: types.FrameType | None) -> list[str]:
             break
         code = frame.f_code
         if code.co_exceptiontable:
-            for place, names in _around(code, frame.f_lasti):
-                found.append(place + _given(frame, names) if names and _is_users(frame) else place)
+            # By its address: to hash a code object takes as long as all else here.
+            at = id(code), frame.f_lasti
+            known = _calls.get(at)
+            if known is None:
+                if len(_calls) >= CALLS_MAX:
+                    _calls.clear()
+                known = _calls[at] = code, _around(code, frame.f_lasti)
+            for place, names in known[1]:
+                found.append(place + _given(frame, names, depth) if names and _is_users(frame) else place)
         frame = frame.f_back
     return found
+
+
+#: What is around places of calls; each code object is kept alive so that its address stays its own.
+_calls: dict[tuple[int, int], tuple[types.CodeType, Statements]] = {}
 
 
 def of_caller() -> list[str]:
     """Those around the caller of who asks."""
     return statements(sys._getframe(2))
+
+
+def of_request() -> list[str]:
+    """The same of who asks a data set for elements, again and again in one statement: of names only plain
+    values, since a timer or a trainer holds others each time."""
+    return statements(sys._getframe(2), 0)
 
 
 def _is_users(frame: types.FrameType) -> bool:
@@ -55,10 +74,10 @@ def _is_users(frame: types.FrameType) -> bool:
     return name == "contextlib" or type(name) is str and packages.owner(name) is None
 
 
-def _given(frame: types.FrameType, names: tuple[str, ...]) -> str:
+def _given(frame: types.FrameType, names: tuple[str, ...], depth: int) -> str:
     """What names stand for in a frame, as text."""
     here, above = frame.f_locals, frame.f_globals
-    said = ((name, _told(here.get(name, above.get(name)), DEPTH_MAX)) for name in names)
+    said = ((name, _told(here.get(name, above.get(name)), depth)) for name in names)
     return "".join(f" {name}={text}" for name, text in said if text)
 
 
@@ -99,8 +118,7 @@ def _number(value: Any) -> str:
 _EMPTY = types.CellType()
 
 
-@functools.lru_cache(maxsize=CALLS_MAX)
-def _around(code: types.CodeType, at: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _around(code: types.CodeType, at: int) -> Statements:
     """Statements around a place, and the names that their expressions are made of. Handlers lie within those
     further out: each tells the next."""
     entries = list(dis._parse_exception_table(code))  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ with those that are stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prebake import tripwire
@@ -68,9 +68,10 @@ class StreamProof:
     ) -> None:
         self._plan, self._stored, self._made = plan, stored, made
 
-    def variants(self, boot: int) -> list[Split]:
-        """Those of the collection to be used in this world. Raises `Refused` if none may be."""
-        here = world.current()
+    def variants(self, boot: int, inside: Sequence[str]) -> list[Split]:
+        """Those of the collection to be used in this world, inside these `with` statements. Raises `Refused`
+        if none may be."""
+        here = world.current(inside)
         if here is None:
             raise Refused(Code.OPAQUE, "what surrounds this process cannot be told")
         found: list[Split] = []
