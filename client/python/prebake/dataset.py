@@ -33,9 +33,9 @@ Result = TypeVar("Result")
 class Dataset(Transparent):
     """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork."""
 
-    __slots__ = ("_pending", "_pipeline", "_subsets")
+    __slots__ = ("_numbered", "_pending", "_pipeline", "_subsets")
 
-    _own = Transparent._own | {"_pending", "_pipeline", "_subsets"}
+    _own = Transparent._own | {"_numbered", "_pending", "_pipeline", "_subsets"}
 
     def __new__(cls, source: Source, wrapped: Any = None, *_: Any) -> Dataset:
         made: Dataset = cls.bare(wrapped)
@@ -56,6 +56,8 @@ class Dataset(Transparent):
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
         self._subsets = subsets
+        #: The same, given numbers that are no `int`, by their type.
+        self._numbered: dict[type, Dataset] = {}
 
     @property
     def transforms(self) -> list[Step]:
@@ -90,8 +92,35 @@ class Dataset(Transparent):
         plain = self._are_plain(indices)
         if not plain and any(map(self._is_odd, indices)):
             return [self[i] for i in indices]
+        if plain:
+            return self._at(indices, indices, by)
+        given = [self._given(i) for i in indices]
+        places = [self._in_source(each) for each in given]
+        source, numbers = self._pipeline.source, set(map(type, given))
+        if numbers == {int} or source.original is None or not hasattr(source, "given"):
+            return self._at(indices, places, by)
+        if len(numbers) > 1:
+            return [self[i] for i in indices]
+        number = numbers.pop()
+        if not _is_number(number):
+            why = f"it is asked for by {number.__qualname__}: by int(i) its items would be shared"
+            not_cached(Refused(Code.DATASET, why))
+            return [self._wrapped[i] for i in indices]
+        return self._of(number)._at(given, places, by)
+
+    def _of(self, number: type) -> Dataset:
+        """The same of what is given numbers of another type."""
+        found = self._numbered.get(number)
+        if found is None:
+            made = self._pipeline
+            source = made.source.given(number)
+            found = Dataset(source, source.dataset, (), made.split, copy.copy(made.reuse), made.token)
+            found = self._numbered.setdefault(number, found)
+        return found
+
+    def _at(self, indices: Sequence[Any], places: Sequence[int], by: Asked) -> list[Any]:
+        """Elements at places in the source; `indices` are what the data set is asked for itself."""
         hidden("a data set")
-        places = indices if plain else [self._place(i) for i in indices]
 
         def uncached() -> list[Any]:
             if self._pipeline.source.original is not None:
@@ -157,7 +186,11 @@ class Dataset(Transparent):
 
     def stats(self) -> dict[str, int]:
         """This process's elements by outcome (computed, reused, followed, bypassed) and bytes by tier."""
-        return self._pipeline.fill.stats()
+        found = self._pipeline.fill.stats()
+        for each in self._numbered.values():
+            more = each.stats()
+            found = {name: found.get(name, 0) + more.get(name, 0) for name in {**found, **more}}
+        return found
 
     @property
     def knows(self) -> str:
@@ -319,12 +352,21 @@ class Dataset(Transparent):
         return not indices or 0 <= min(indices) <= max(indices) < len(self)
 
     def _place(self, i: int) -> int:
+        return self._in_source(self._given(i))
+
+    def _given(self, i: Any) -> Any:
+        """By what the innermost data set is asked for item i."""
         place = operator.index(i)
         place += len(self) if place < 0 else 0
         if not 0 <= place < len(self):
             raise IndexError(f"item {i} of {len(self)}")
+        given = i if place == i else place
         for subset in self._subsets:
-            place = operator.index(subset.indices[place])
+            given = subset.indices[operator.index(given)]
+        return given
+
+    def _in_source(self, given: Any) -> int:
+        place = operator.index(given)
         return place + self._pipeline.source.count if place < 0 else place
 
     def __copy__(self) -> Dataset:
@@ -357,3 +399,9 @@ def _stacked(found: list[Any]) -> Any:
     ):
         return numpy.stack(found)
     return found
+
+
+def _is_number(kind: type) -> bool:
+    """Whether values of a type are made of an `int`, and are it again."""
+    numpy = sys.modules.get("numpy")
+    return kind is bool or numpy is not None and issubclass(kind, numpy.integer)

@@ -18,6 +18,7 @@ from typing import Any
 from prebake import graph, packages
 from prebake.again import Inseparable
 from prebake.code import Identity, identify
+from prebake.encoder import digest
 from prebake.errors import Code, Refused
 from prebake.identity import executed
 from prebake.judgement import Verdict
@@ -33,6 +34,7 @@ CONTAINERS = frozenset(
 )
 
 Inputs = Callable[[int], Any]
+_CONTEXT = "prebake 2026 numbers v1"
 
 
 class DatasetSource:
@@ -56,6 +58,8 @@ class DatasetSource:
         self.root = root if root is not None else _folder(dataset)
         self.path_ignored = path_ignored
         self._inputs = inputs
+        #: Of which type the numbers are that it is given: NumPy's are no `int` in what is computed with them.
+        self._number: type = int
         self.knows = (
             "item i is the number i and the files that inputs(i) names"
             if inputs is not None
@@ -111,12 +115,23 @@ class DatasetSource:
         made.refresh()
         return made
 
+    def given(self, number: type) -> DatasetSource:
+        """The same, given numbers of another type."""
+        made = copy.copy(self)
+        made._number = number
+        made.refresh()
+        return made
+
     def shared(self) -> list[Any]:
         # Not the copy that is loaded from: what the user assigns, that would not see.
         return [self.dataset]
 
     def identities(self) -> list[Identity]:
-        return [identify(self._parted.plain, f"the data set ({type(self.dataset).__qualname__})")]
+        known = identify(self._parted.plain, f"the data set ({type(self.dataset).__qualname__})")
+        if self._number is int:
+            return [known]
+        name = f"{self._number.__module__}.{self._number.__qualname__}"
+        return [known._replace(digest=digest(_CONTEXT, known.digest + name.encode()))]
 
     def probed(self, steps: Sequence[Step]) -> tuple[Callable[[int], Any], list[Step]]:
         return _itself, [Loading(self), *(functools.partial(_apply, self, s) for s in steps)]
@@ -162,7 +177,11 @@ class DatasetSource:
         return collection.places(self.root, self.count, unread=True)
 
     def load(self, i: int) -> Any:
-        return self._parted.load(i)
+        return self._parted.load(self._number(i))
+
+    def load_together(self, indices: Sequence[int]) -> list[Any]:
+        """Items in turn, as the job's one data set loads them."""
+        return self._parted.load_together(list(map(self._number, indices)))
 
     def apply(self, value: Any, step: Step) -> Any:
         return self._parted.apply(value, step)
@@ -202,7 +221,7 @@ class Loading:
 
     def together(self, indices: Sequence[int]) -> list[Any]:
         """Items in turn, as the job's one data set loads them."""
-        return self.source._parted.load_together(indices)
+        return self.source.load_together(indices)
 
 
 def _apply(source: DatasetSource, step: Step, value: Any) -> Any:

@@ -46,6 +46,9 @@ def statements(frame: types.FrameType | None, depth: int = DEPTH_MAX) -> list[st
                 if len(_calls) >= CALLS_MAX:
                     _calls.clear()
                 known = _calls[at] = code, _around(code, frame.f_lasti)
+            if known[1] and _is_loader(frame):
+                frame = frame.f_back
+                continue
             for place, names in known[1]:
                 found.append(place + _given(frame, names, depth) if names and _is_users(frame) else place)
         frame = frame.f_back
@@ -65,6 +68,13 @@ def of_request() -> list[str]:
     """The same of who asks a data set for elements, again and again in one statement: of names only plain
     values, since a timer or a trainer holds others each time."""
     return statements(sys._getframe(2), 0)
+
+
+def _is_loader(frame: types.FrameType) -> bool:
+    """Whether it is torch's loader, which is measured by a statement of its own: by whom items are asked for
+    changes none."""
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.startswith("torch.utils.data.")
 
 
 def _is_users(frame: types.FrameType) -> bool:

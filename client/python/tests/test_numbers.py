@@ -1,0 +1,36 @@
+"""What a data set is given for an item is what it is given without a cache: numbers of NumPy are no `int`."""
+
+from pathlib import Path
+
+import pytest
+from scripts import run_main
+
+from prebake._demo_daemon import PrivateDaemon
+
+MAIN = """
+import numpy as np, prebake
+class D:
+    def __len__(self): return 6
+    def __getitem__(self, i):
+        return [type(i).__name__, str((np.full(2, 100, "u1") * i).dtype), int(i)]
+plain, ds = D(), prebake.wrap(D())
+def shown(d): return [d[i] for i in (ASKED)]
+found = shown(ds)
+assert found == shown(plain), (found, shown(plain))
+assert ds.__getitems__([ASKED]) == found
+print(ds.stats()["reused"])
+"""
+ASKED = {
+    "NumPy's": "*np.arange(6),",
+    "small ones of NumPy's": "*np.arange(6, dtype='u1'),",
+    "of several types": "0, np.int64(1), np.uint8(2), True, 3, np.int64(4), np.int64(1), 1",
+    "truth values": "False, True",
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_items_are_what_they_are_without(daemon: PrivateDaemon, tmp_path: Path, asked: str) -> None:
+    (tmp_path / "main.py").write_text(MAIN.replace("ASKED", ASKED[asked]))
+    first, second = (int(run_main(daemon, tmp_path)) for _ in range(2))
+    # Of one process what it made itself is reused, of two all is.
+    assert second > first
