@@ -16,6 +16,7 @@ from prebake.discovery import SETTLED_NS
 from prebake.errors import Code, Refused, not_cached, warn_once
 from prebake.fill import nothing_ahead, unseen
 from prebake.held_files import HeldFiles
+from prebake.identity import within
 from prebake.identity.executed import Scope
 from prebake.reads import Background, Recorder, also
 from prebake.record import Record
@@ -140,6 +141,7 @@ class Entries:
             unchanged=self._unchanged,
             background=background,
             tolerance=lambda: marks.tolerance(step),
+            inside=within.of_request(),
         )
 
     def __len__(self) -> int:

@@ -312,3 +312,34 @@ def test_an_edited_picture_behind_a_row_is_seen(node: Node, tmp_path: Path) -> N
     settle(files[1])
     edited = node.run(files=names)
     assert edited["means"] == [0, 576, 128] and edited["made"] == 1
+
+
+WITHIN = """
+import contextlib, json, sys
+import datasets
+import prebake.hf
+
+datasets.disable_progress_bars()
+
+@contextlib.contextmanager
+def interval(seconds):
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    yield
+    sys.setswitchinterval(before)
+
+def now(row):
+    return {"now": round(sys.getswitchinterval(), 4)}
+
+ds = datasets.Dataset.from_dict({"i": [0, 1, 2]})
+found = [prebake.hf.map(ds, now)["now"][:]]
+with interval(0.1):
+    found.append(prebake.hf.map(ds, now)["now"][:])
+print(json.dumps({"found": found}))
+"""
+
+
+def test_what_is_set_for_a_while_counts_inside(node: Node) -> None:
+    node.write(main=WITHIN)
+    for _ in range(2):
+        assert node.run()["found"] == [[0.005] * 3, [0.1] * 3]
