@@ -31,7 +31,7 @@ _UNIT = 2
 Statements = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def statements(frame: types.FrameType | None, depth: int = DEPTH_MAX) -> list[str]:
+def statements(frame: types.FrameType | None, depth: int = DEPTH_MAX, only_users: bool = False) -> list[str]:
     """The `with` statements around what a frame and its callers do, by the function and the place in it."""
     found: list[str] = []
     for _ in range(CALLERS_MAX):
@@ -46,11 +46,9 @@ def statements(frame: types.FrameType | None, depth: int = DEPTH_MAX) -> list[st
                 if len(_calls) >= CALLS_MAX:
                     _calls.clear()
                 known = _calls[at] = code, _around(code, frame.f_lasti)
-            if known[1] and _is_loader(frame):
-                frame = frame.f_back
-                continue
-            for place, names in known[1]:
-                found.append(place + _given(frame, names, depth) if names and _is_users(frame) else place)
+            is_users = bool(known[1]) and _is_users(frame)
+            for place, names in known[1] if is_users or not only_users else ():
+                found.append(place + _given(frame, names, depth) if names and is_users else place)
         frame = frame.f_back
     return found
 
@@ -65,16 +63,10 @@ def of_caller() -> list[str]:
 
 
 def of_request() -> list[str]:
-    """The same of who asks a data set for elements, again and again in one statement: of names only plain
-    values, since a timer or a trainer holds others each time."""
-    return statements(sys._getframe(2), 0)
-
-
-def _is_loader(frame: types.FrameType) -> bool:
-    """Whether it is torch's loader, which is measured by a statement of its own: by whom items are asked for
-    changes none."""
-    name = frame.f_globals.get("__name__")
-    return type(name) is str and name.startswith("torch.utils.data.")
+    """The same of who asks a data set for elements, again and again in one statement: only the user's own
+    statements, since loaders have some that come and go, and of names only plain values, since a timer or a
+    trainer holds others each time."""
+    return statements(sys._getframe(2), 0, only_users=True)
 
 
 def _is_users(frame: types.FrameType) -> bool:
