@@ -1,63 +1,105 @@
-"""What a `with` statement sets in the process counts for what is asked for inside of it, and no longer."""
+"""What a `with` statement around a call sets in a package, however hidden, is no stale value."""
 
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
-from scripts import run_main
 
 from prebake._demo_daemon import PrivateDaemon
+from prebake.identity import within
 
-#: A setting that no rule knows, and one that sets it for a while.
-SETTING = """
-import contextlib, sys
+PROGRAM = """
+import contextlib, sys, textwrap
+from unittest import mock
 import prebake
+
 @contextlib.contextmanager
-def interval(seconds):
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
+def patched():
+    with mock.patch("textwrap.TextWrapper.wrap", lambda self, text: ["patched"]):
         yield
-    finally:
-        sys.setswitchinterval(before)
-def now(i): return [i, round(sys.getswitchinterval(), 4)]
-class D:
-    def __len__(self): return 6
-    def __getitem__(self, i): return now(i)
-class S:
-    def __iter__(self): return map(now, range(6))
+
+@prebake.cached
+def f(x):
+    sys.stderr.write("called\\n")
+    return textwrap.fill("word " * x, 12)
+
+print(f(5), f(6))
+with AROUND:
+    print(f(5))
 """
-#: What is asked for, again and again.
-FRONTS = {
-    "function": "f = prebake.cached(now)\nask = lambda: [f(i) for i in range(6)]",
-    "generator": "@prebake.cached\ndef ask():\n    yield from map(now, range(6))",
-    "iterated data set": "ds = prebake.wrap(S())\nask = lambda: ds",
-    "data set": "ds = prebake.wrap(D())\nask = lambda: [ds[i] for i in range(6)]",
-    "batches": "ds = prebake.wrap(D())\nask = lambda: sum(ds.batches(size=2), [])",
-    "loader's batches": "ds = prebake.wrap(D())\nask = lambda: ds.__getitems__([*range(6)])",
-    "steps": "ds = prebake.wrap([f'{i}.txt' for i in range(6)], [lambda p: now(int(open(p).read()))])\n"
-    "ask = lambda: [ds[i] for i in range(6)]",
-}
-INSIDE = {
-    "written there": "with interval(0.1): list(map(print, ask()))",
-    "given by a name": "for seconds in (0.1, 0.2):\n    with interval(seconds): list(map(print, ask()))",
-    "around a call": "def main():\n    list(map(print, ask()))\nwith interval(0.1): main()",
-}
+AROUND = ["patched()", "open(__file__), patched()", "open(__file__)"]
 
 
-@pytest.mark.parametrize("inside", INSIDE)
-@pytest.mark.parametrize("front", FRONTS)
-def test_what_is_set_for_a_while_counts_inside(
-    daemon: PrivateDaemon, tmp_path: Path, front: str, inside: str
+def here() -> list[str]:
+    return within.of_caller()
+
+
+def nested() -> Any:
+    with nullcontext():
+        try:
+            with nullcontext():
+                return here()
+        finally:
+            pass
+
+
+def handled() -> Any:
+    try:
+        raise ValueError
+    except ValueError:
+        with nullcontext():
+            return here()
+
+
+def around() -> Any:
+    with nullcontext():
+        return beside()
+
+
+def beside() -> Any:
+    with nullcontext():
+        pass
+    return here()
+
+
+def places(found: list[str]) -> list[str]:
+    own = {"nested", "handled", "around", "beside"}
+    return [place for each in found if (place := each.partition("+")[0]) in own]
+
+
+def test_statements_around_a_call_are_found() -> None:
+    assert places(nested()) == ["nested", "nested"] and len(set(nested()[:2])) == 2
+    assert places(handled()) == ["handled"]
+    assert places(around()) == ["around"]
+    assert places(beside()) == []
+
+
+@pytest.mark.parametrize("statement", AROUND)
+def test_a_call_within_is_not_served_what_was_made_outside(
+    daemon: PrivateDaemon, tmp_path: Path, statement: str
 ) -> None:
-    for i in range(6):
-        (tmp_path / f"{i}.txt").write_text(str(i))
-    outside = "list(map(print, ask()))"
-    (tmp_path / "main.py").write_text("\n".join([SETTING, FRONTS[front], outside, INSIDE[inside], outside]))
+    program = tmp_path / "main.py"
+    program.write_text(PROGRAM.replace("AROUND", statement))
+    environment = {**os.environ, "PREBAKE_DIR": str(daemon.folder / "cache")}
 
-    def shown(seconds: float) -> str:
-        return "".join(f"[{i}, {seconds}]\n" for i in range(6))
+    def run(mode: str) -> tuple[str, int]:
+        done = subprocess.run(
+            [sys.executable, str(program)],
+            env={**environment, "PREBAKE": mode},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr.count("called\n")
 
-    set_for = (0.1, 0.2) if "by a name" in inside else (0.1,)
-    expected = "".join(map(shown, (0.005, *set_for, 0.005)))
-    for _ in range(2):
-        assert run_main(daemon, tmp_path) == expected
+    plain, _ = run("off")
+    assert [run("on")[0] for _ in range(2)] == [plain, plain]
+    # What was found to be the same, and what was not, is served alike by now.
+    assert run("on") == (plain, 0)
