@@ -51,6 +51,10 @@ const KINDS: [(u64, FileSystem); 27] = [
     (0xe0f5_e1e2, FileSystem::Image),   // erofs
 ];
 
+/// Where a write through a mapping to a page that is on the disk gives the file a new time: tried on ext4, xfs and btrfs. tmpfs
+/// gives none, and behind an overlay may be a tmpfs.
+const STAMP_MAPPED_WRITES: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
 impl FileSystem {
     /// By `f_type`, whose upper half is the sign of the lower where that is a signed number.
     pub(crate) fn of(f_type: i64) -> FileSystem {
@@ -74,10 +78,9 @@ impl FileSystem {
         matches!(self, FileSystem::Local | FileSystem::Image)
     }
 
-    /// Whether a page of a file that is on the disk cannot be written to through a mapping without the file having a new time:
-    /// tried on these. tmpfs gives none, and behind an overlay may be a tmpfs.
+    /// Whether one by this `f_type` tells of each first write to a page through a mapping.
     pub(crate) fn stamps_mapped_writes(f_type: i64) -> bool {
-        [0xef53, 0x5846_5342, 0x9123_683e].contains(&(f_type as u64 & 0xffff_ffff))
+        STAMP_MAPPED_WRITES.contains(&(f_type as u64 & 0xffff_ffff))
     }
 
     /// Whether a file's stat tells its content from every other, for other jobs and later mounts too.

@@ -16,6 +16,22 @@ from prebake._demo_daemon import PrivateDaemon
 #: The first process computes, the second compares, the third is served.
 RUNS = 3
 
+
+def _link(first: str, second: str) -> tuple[str, list[str], list[str]]:
+    script = """
+import os
+os.path.lexists("link") or os.symlink(FIRST, "link")
+def point(to):
+    os.remove("link")
+    os.symlink(to, "link")
+point(FIRST)
+@prebake.cached
+def f():
+    return os.readlink("link")
+"""
+    return script.replace("FIRST", f'"{first}"'), [f'point("{second}")'], [first, second]
+
+
 #: A function or a pipeline `f`, how it is switched, and what `f()` is each time.
 BETWEEN = {
     "decimal traps": (
@@ -175,36 +191,8 @@ def f():
         ['logging.addLevelName(30, "W")', "log.setLevel(20)"],
         ["WARNING", "W", "INFO W"],
     ),
-    "where a link leads to": (
-        """
-import os
-os.path.lexists("link") or os.symlink("a.gif", "link")
-def point(to):
-    os.remove("link")
-    os.symlink(to, "link")
-point("a.gif")
-@prebake.cached
-def f():
-    return os.readlink("link")
-""",
-        ['point("b.gif")'],
-        ["a.gif", "b.gif"],
-    ),
-    "where a link leads to, without anything there": (
-        """
-import os
-os.path.lexists("link") or os.symlink("c.gif", "link")
-def point(to):
-    os.remove("link")
-    os.symlink(to, "link")
-point("c.gif")
-@prebake.cached
-def f():
-    return os.readlink("link")
-""",
-        ['point("d.gif")'],
-        ["c.gif", "d.gif"],
-    ),
+    "where a link leads to": _link("a.gif", "b.gif"),
+    "where a link leads to, without anything there": _link("c.gif", "d.gif"),
     "whether there is a file of code, and in memory": (
         """
 import os, pathlib
