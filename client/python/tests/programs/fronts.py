@@ -34,10 +34,19 @@ def _calls(b: Builder, call: str) -> str:
     """The rows of all calls; where something changes between them, two arguments take turns."""
     if not b.between:
         return f"[{call} for i in range({b.count})]"
-    for each in b.inside if "ds[" not in call else ():
+    for each in b.inside:
         call = f"{each}(j, lambda i=i: {call})"
     before, after = ", ".join(b.between), "".join(f", {each}" for each in b.after)
     return f"[({before}, {call}{after})[{len(b.between)}] for j in range({CALLS}) for i in [j % 2]]"
+
+
+def _whole(b: Builder, every: str) -> str:
+    """The rows of what is asked for whole, as often as others are for a row."""
+    if not b.inside:
+        return every
+    for each in b.inside:
+        every = f"{each}(j, lambda j=j: {every})"
+    return f"[row for j in range({CALLS}) for row in {every}]"
 
 
 def finish(b: Builder, name: str) -> None:
@@ -104,7 +113,7 @@ def method(b: Builder) -> str:
 def generator(b: Builder) -> str:
     _function(b)
     b.add(b.host, "@prebake.cached\ndef each(count):\n    for i in range(count):\n        yield f(i)")
-    return f"list({b.use('main', b.host)}each({b.count}))"
+    return _whole(b, f"list({b.use('main', b.host)}each({b.count}))")
 
 
 @front(1)
@@ -134,4 +143,4 @@ def iterable(b: Builder) -> str:
     _function(b)
     b.add(b.host, f"class Stream:\n    def __iter__(self):\n        return (f(i) for i in range({b.count}))")
     b.add("main", f"ds = prebake.wrap({b.use('main', b.host)}Stream())")
-    return "list(ds)"
+    return _whole(b, "list(ds)")

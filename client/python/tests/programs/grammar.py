@@ -11,7 +11,7 @@ from fronts import FRONTS, finish
 
 KINDS = (
     *("settings", "library", "names", "objects", "patches", "files", "between", "hidden", "given"),
-    *("effects", "compiled", "switched", "named"),
+    *("effects", "compiled", "switched", "named", "within"),
 )
 for kind in KINDS:
     # Each adds its own; a seed means the same as long as the order is.
