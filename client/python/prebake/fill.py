@@ -213,7 +213,7 @@ class Fill:
     def _opened_here(self, job: Any) -> Any:
         """The items of this process's world; None if they cannot be told."""
         self.ready = self._proof = None
-        # What is opened from here on is ours, or an element's.
+        # An element is asked for: the process is set up.
         opened.files()
         if self._prover is None:
             return self._open_items(job)

@@ -207,7 +207,7 @@ _deaf: str | None = None
 
 
 def listen_to_setup() -> None:
-    """Has heard what the process opens until its first element is asked for."""
+    """Has heard what the process opens until its first element is asked for, and a little longer."""
     _install()
     if _hears is not None:
         _hears.record_begins()

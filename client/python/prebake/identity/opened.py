@@ -1,5 +1,6 @@
-"""Files that a process opened while it was set up: before the first element is asked for, outside of all
-elements. A setting may be made of one: a dialect, how numbers are printed.
+"""Files that a process opened outside of all elements: all while it was set up, which is before the first
+element is asked for, and the first few from then on. A setting may be made of one: a dialect, how numbers are
+printed.
 
 They are a part of the world. What Python opens from `import prebake` on is heard of. What was opened before,
 and what compiled code opens, is not: there each text in the user's modules that names a file counts.
@@ -40,6 +41,9 @@ _SYSTEM = ("/dev/", "/proc/", "/sys/")
 early = frozenset(sys.modules) | {"__main__"}
 #: Events that are told, after which nobody listens any more: a job that long has not begun.
 EVENTS_MAX = 200_000
+#: Files and events that count once the process is set up. What reads more then works on data of its own, and
+#: each file makes another world.
+LATE_FILES_MAX, LATE_EVENTS_MAX = 16, 4096
 #: What was done with a file.
 READ, LISTED, LOOKED = "read", "listed", "looked"
 #: By event.
@@ -49,18 +53,30 @@ KINDS |= dict.fromkeys(("os.stat", "os.lstat", "os.access"), LOOKED)
 #: Absolute paths and what was done, in the order in which they were met.
 _files: dict[tuple[str, str], None] = {}
 _left = 0
+_files_max = FILES_MAX
+_is_set_up = True
 _over: Callable[[], None] | None = None
 
 
 def begin(over: Callable[[], None]) -> None:
     """From now on `heard` is told events, until `over` is called."""
-    global _left, _over
-    _left, _over = EVENTS_MAX, over
+    global _left, _is_set_up, _over
+    _left, _is_set_up, _over = EVENTS_MAX, False, over
 
 
 def is_listening() -> bool:
     """Whether events are to be told."""
     return _left > 0
+
+
+def is_set_up() -> bool:
+    """Whether an element was asked for, or nobody listens until one is."""
+    return _is_set_up
+
+
+def count() -> int:
+    """How many there are: another one makes another world."""
+    return len(_files)
 
 
 def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
@@ -69,8 +85,10 @@ def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
     _left -= 1
     kind = KINDS.get(event)
     path = args[0][0] if kind == LOOKED else args[0]
-    if _left <= 0 or len(_files) >= FILES_MAX:
-        files()
+    if _left <= 0 or len(_files) >= _files_max:
+        _left = 0
+        if _over is not None:
+            _over()
     elif event == "open" and args[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY | os.O_PATH):
         # What it writes itself tells nothing.
         return
@@ -81,12 +99,11 @@ def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
 
 
 def files() -> list[tuple[str, str]]:
-    """What was opened, looked for or listed while the process was set up, which now is over."""
-    global _left
-    if _left > 0:
-        _left = 0
-        if _over is not None:
-            _over()
+    """What was opened, looked for or listed so far. The process is set up from now on."""
+    global _left, _files_max, _is_set_up
+    if not _is_set_up:
+        _is_set_up = True
+        _left, _files_max = min(_left, LATE_EVENTS_MAX), len(_files) + LATE_FILES_MAX
     return list(_files)
 
 

@@ -143,7 +143,7 @@ _lock = threading.Lock()
 
 def _seen() -> Any:
     """What tells that the world may be another one, cheaply."""
-    return len(sys.modules), list(sys.argv), _variables_now(), _folder(), len(_cells()), ambient.Seen()
+    return len(sys.modules), list(sys.argv), _variables_now(), _folder(), len(_cells()), opened.count(), ambient.Seen()
 
 
 def _variables_now() -> dict[Any, Any]:
@@ -278,7 +278,7 @@ def _looked_for() -> Iterator[tuple[str, str]]:
 
 
 def _set_up() -> Iterator[tuple[str, str]]:
-    """What was opened before the first element was asked for: a setting may be made of it."""
+    """What was opened outside of elements: a setting may be made of it."""
     times = any(map(_names_times, _texts.values()))
     for file, kind in opened.files():
         if is_generated(file):

@@ -45,7 +45,7 @@ def known(texts: Sequence[bytes]) -> Any:
 def store(texts: Sequence[bytes], found: Any) -> None:
     """Has it known to all jobs from now on what these sources say: anything that JSON can tell."""
     # To store anything ends what counts as setting the process up.
-    if _job.current() is None or opened.is_listening() or sum(map(len, texts)) < ASKED_FROM:
+    if _job.current() is None or not opened.is_set_up() or sum(map(len, texts)) < ASKED_FROM:
         return
     # Descriptions are made of what this is a part of.
     from prebake.fill import Fill, nobody, nothing_ahead
