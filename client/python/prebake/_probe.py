@@ -166,7 +166,8 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         if together is not None:
             _compare(together, at, [i for i in items if len(first[str(i)]) > at], first, changed)
     until = (_FURTHER_SECONDS, _FURTHER_WALL_SECONDS) if is_alone else (_OTHERS_SECONDS, _OTHERS_WALL_SECONDS)
-    unsteady, others = _others(task, steps, set(items), until) if is_cheap and not _acts(first) else ([], {})
+    is_harmless = is_cheap and not _acts(first)
+    unsteady, others, failed = _others(task, steps, set(items), until) if is_harmless else ([], {}, False)
     told = {
         "passes": [first, second],
         "changed": changed,
@@ -174,6 +175,7 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         "ran": _beside(steps, scopes),
         "unsteady": unsteady,
         "others": others,
+        "failed": failed,
     }
     # Last: what else is traced was opened by compiled code.
     return {**told, "opened": sorted(_opened), "mapped": _programs()}
@@ -187,27 +189,29 @@ def _acts(passed: Report) -> bool:
 
 def _others(
     task: io.BytesIO, steps: list[Callable[[Any], Any]], known: set[int], seconds: tuple[float, float]
-) -> tuple[list[tuple[int, int]], dict[int, str]]:
+) -> tuple[list[tuple[int, int]], dict[int, str], bool]:
     """Other items, as far as some were sent and there is CPU and wall time: those that are not the same when
-    they are made again, and after which step; and the digests of the rest. One that draws from a generator
-    that is watched is seen when its turn comes."""
+    they are made again, and after which step; the digests of the rest; and whether one failed. One that draws
+    from a generator that is watched is seen when its turn comes."""
     unsteady: list[tuple[int, int]] = []
     same: dict[int, str] = {}
+    failed = False
     if task.tell() == len(task.getbuffer()):
-        return unsteady, same
+        return unsteady, same, failed
     sources, _ = pickle.load(task)
     cpu, until = time.process_time() + seconds[0], time.monotonic() + seconds[1]
     for i in sorted(sources.keys() - known):
         if time.process_time() > cpu or time.monotonic() > until:
             break
         once, again = (_ran(sources[i], steps, [Scope() for _ in steps]) for _ in range(2))
+        failed = failed or any(seen["error"] for seen in (*once, *again))
         if not any(seen["error"] or seen["drew"] for seen in (*once, *again)):
             pairs = enumerate(zip(once, again, strict=True))
             differ = [(i, j) for j, (a, b) in pairs if a["digest"] != b["digest"]]
             unsteady += differ[:1]
             if not differ:
                 same[i] = once[-1]["digest"]
-    return unsteady, same
+    return unsteady, same, failed
 
 
 def _compare(

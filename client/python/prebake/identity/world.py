@@ -143,7 +143,15 @@ _lock = threading.Lock()
 
 def _seen() -> Any:
     """What tells that the world may be another one, cheaply."""
-    return len(sys.modules), list(sys.argv), _variables_now(), _folder(), len(_cells()), opened.count(), ambient.Seen()
+    return (
+        len(sys.modules),
+        list(sys.argv),
+        _variables_now(),
+        _folder(),
+        len(_cells()),
+        opened.count(),
+        ambient.Seen(),
+    )
 
 
 def _variables_now() -> dict[Any, Any]:

@@ -53,8 +53,9 @@ FAULTS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE, Code.NETWORK, Code.U
 #: Of these, what it says whatever the function read.
 OF_ANY_INPUT = frozenset({Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
 
-PROVEN = "proven"
-#: Of this process's functions, by their digest: proven, or why they are not shared.
+PROVEN, UNPROVEN = "proven", "unproven"
+#: Of this process's functions, by their digest: proven, why they are not shared, or that nothing tells of
+#: what only later calls do.
 _known: dict[bytes, Refused | str] = {}
 #: Functions whose trial this process began, and what else it called them with.
 _begun_here: dict[bytes, Further] = {}
@@ -122,10 +123,12 @@ class Trial:
         if found is None:
             items = entry(job, self._known.digest)
             return None if items is None else self._read(job, items)
-        return found
+        return None if found == UNPROVEN else found
 
     def awaited(self, job: Any) -> Refused | str | None:
         """The same; while a trial is under way it is waited for."""
+        if _known.get(self._known.digest) == UNPROVEN:
+            return None
         items = entry(job, self._known.digest)
         until = time.monotonic() + (0.0 if self._known.digest in _overdue else WAIT_SECONDS)
         while items is not None:
@@ -142,10 +145,13 @@ class Trial:
         """Whether another process holds the lease of an outcome. Until it is told, equal values prove
         nothing: a counter that nothing reaches is the same in all jobs, and files that are written are seen
         there only."""
+        if _known.get(self._known.digest) == UNPROVEN:
+            return False
         for name in (self._known.digest, further.name(self._known.digest)):
             items = entry(job, name)
             # Who holds it is known once it was asked for; what is told by now, the next call reads.
-            if items is not None and (read(items) is not None or items.held([0])):
+            found = None if items is None else read(items)
+            if found not in (None, UNPROVEN) or found is None and items is not None and items.held([0]):
                 return True
         return False
 
@@ -159,11 +165,11 @@ class Trial:
             found = further if found == PROVEN or isinstance(further, Refused) else None
         if found is not None:
             _known[self._known.digest] = found
-        return found
+        return None if found == UNPROVEN else found
 
     def _of_further(self, job: Any) -> Refused | str | None:
         """The same of further calls: proven if none are made, None while they are being made. These are
-        waited for."""
+        waited for. If that told nothing they are unproven."""
         items = entry(job, further.name(self._known.digest))
         until = time.monotonic() + (0.0 if self._known.digest in _overdue else WAIT_SECONDS)
         while items is not None and (found := read(items)) is None:
@@ -302,7 +308,7 @@ def entry(job: Any, digest: bytes) -> Any:
 
 
 def read(items: Any) -> Refused | str | None:
-    """What a trial found, if it is there."""
+    """What a trial found, if it is there: of further calls that may be nothing."""
     if not items.locate([0]):
         return None
     found = items.stored(0)
@@ -314,7 +320,9 @@ def read(items: Any) -> Refused | str | None:
     except Refused:
         # It is tried again.
         return None
-    return PROVEN if not code else Refused(Code(code), reason)
+    if code:
+        return Refused(Code(code), reason)
+    return UNPROVEN if reason == UNPROVEN else PROVEN
 
 
 def judged(verdict: Verdict, name: str, declared: list[str]) -> tuple[str, str] | None:
