@@ -27,6 +27,9 @@ class OwnCalls:
     def __contains__(self, fingerprint: bytes) -> bool:
         return fingerprint in self._told or fingerprint in self._untold
 
+    def __len__(self) -> int:
+        return len(self._told) + len(self._untold)
+
     def add(self, fingerprint: bytes, ns: int, is_tried: bool) -> None:
         """Takes note of one that was made in so long; `is_tried` if a trial makes just that again."""
         if fingerprint in self:
