@@ -429,8 +429,8 @@ class Proof:
         return CANARIES_MAX if spent_ns < CHEAP_NS else CANARIES
 
     def _is_enough(self) -> bool:
-        # Where one is there in all, it is compared with that one. Of a function's, this process may have stored
-        # more since it was planned.
+        # Where one is there in all, it is compared with that one. Of a function's, this process may have
+        # stored more since it was planned.
         there = max(1, self._collection.entries, len(_made_here.get(self._collection.digest, ())))
         return self._compared >= (1 if self._cost_ns >= DEAR_NS else min(CANARIES, there))
 
