@@ -159,7 +159,8 @@ class Entries:
             tripwire.restore(tripped.before)
             self._drew = True
             not_cached(Refused(Code.RANDOM, f"it draws from {tripped.generator} as it runs"))
-            return self._compute(i)
+        # After the handler: what it raises would be told as raised in one.
+        return self._compute(i)
 
     def is_stored(self, i: int) -> bool:
         """Whether value i can be read by other processes, as far as this one knows."""

@@ -96,7 +96,8 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             tripwire.restore(tripped.before)
             name = _shown(function)
             not_cached(Refused(Code.RANDOM, f"{name} draws from {tripped.generator}: it is called each time"))
-            return function(*args, **kwargs)
+        # After the handler: what it raises would be told as raised in one.
+        return function(*args, **kwargs)
 
     return Wrapper(call, _cached, function, inputs)
 

@@ -232,7 +232,7 @@ class Dataset(Transparent):
                 tripwire.restore(before)
                 self._pending = pending.thread
                 if plain is not None:
-                    return plain()
+                    break
                 pending.thread.join()
                 self._is_pending()
             except Exception:
@@ -241,7 +241,9 @@ class Dataset(Transparent):
                 # Elements after the one that failed were begun already. As without a cache it is raised by
                 # the first that fails, with the generators as they are then: a job may go on.
                 tripwire.restore(before)
-                return plain()
+                break
+        # After the handlers: what it raises would be told as raised in one.
+        return plain()
 
     def _is_pending(self) -> bool:
         """Whether a probe goes on. What was found meanwhile is taken up."""

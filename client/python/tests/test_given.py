@@ -17,6 +17,7 @@ import numpy as np
 import prebake
 
 TABLE = [1, 2, 3]
+TABLES = {'a': [1, 2]}
 ARRAY = np.arange(6.0)
 
 def f({parameters}):
@@ -100,6 +101,14 @@ CASES = {
         "",
         "1",
         "result.append(n := 4); print(TABLE, f(1))",
+        None,
+    ),
+    "what a table of its module holds": (
+        "n",
+        "    return [TABLES['a'], n]",
+        "",
+        "1",
+        "result[0].append(n := 4); print(TABLES, f(1))",
         None,
     ),
     "an array of its module": ("n", "    return ARRAY", "", "1", "result += 1; print(ARRAY)", 2),

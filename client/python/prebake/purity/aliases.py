@@ -4,12 +4,15 @@ does not. Nor is a hit what a function holds itself: a table of its module that 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 #: Containers within containers that are looked into, and members of each.
 DEPTH_MAX, MEMBERS_MAX = 3, 64
+#: Containers of one value in all: this is done for each that is stored.
+CONTAINERS_MAX = 256
 
 
 def is_view(value: Any, given: Any) -> bool:
@@ -35,12 +38,24 @@ def held_by(function: Callable[..., Any], value: Any) -> str | None:
         with contextlib.suppress(ValueError):
             held[name] = cell.cell_contents
     arrays = list(_arrays(value, DEPTH_MAX))
+    mine = set(map(id, itertools.islice(_containers(value, DEPTH_MAX), CONTAINERS_MAX)))
     for name, each in held.items():
-        if each is value and type(each) in (list, dict, set, bytearray):
+        if any(id(own) in mine for own in itertools.islice(_containers(each, DEPTH_MAX), CONTAINERS_MAX)):
             return name
-        if arrays and (any(mine is each for mine in arrays) or is_view(value, each)):
+        if arrays and (any(array is each for array in arrays) or is_view(value, each)):
             return name
     return None
+
+
+def _containers(value: Any, depth: int) -> Iterator[Any]:
+    """What can be changed in place, in a value and its containers."""
+    kind = type(value)
+    if kind in (list, dict, set, bytearray):
+        yield value
+    if depth and kind in (list, tuple, dict):
+        members = value.values() if kind is dict else value
+        for each in list(itertools.islice(members, MEMBERS_MAX)):
+            yield from _containers(each, depth - 1)
 
 
 def _arrays(value: Any, depth: int) -> Iterator[Any]:
