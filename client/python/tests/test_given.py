@@ -17,7 +17,7 @@ import numpy as np
 import prebake
 
 TABLE = [1, 2, 3]
-TABLES = {'a': [1, 2]}
+TABLES = dict(a=[1, 2])
 ARRAY = np.arange(6.0)
 
 def f({parameters}):
