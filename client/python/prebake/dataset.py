@@ -76,6 +76,9 @@ class Dataset(Transparent):
             return self._wrapped[i]
         if native() is None and self._pipeline.source.original is not None or self._makes_batches():
             return self._wrapped[i]
+        if type(i) is int and not self._subsets and 0 <= i < len(self):
+            # As `_several` has it, at once.
+            return self._at([i], [i], Asked.BY_OTHERS)[0]
         return self._several([i], Asked.BY_OTHERS)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:

@@ -302,6 +302,8 @@ class Pipeline:
 
     def enter(self, inside: Sequence[str]) -> None:
         """Says in which `with` statements elements are asked for from now on."""
+        if inside == self._inside:
+            return
         self._inside = inside
         for fill in (self.fill, *self._middle.fills()):
             fill.enter(inside)

@@ -123,7 +123,9 @@ def _said(settings: Iterable[tuple[str, str]]) -> list[tuple[str, Any]]:
 
 def kept() -> list[Any]:
     """Objects of which another one stands where a setting is another one."""
-    found = [*(value for _, value in _variables()), *warnings.filters]
+    # As short as can be: it is asked before each item.
+    found = [value for each, value in contextvars.copy_context().items() if each.name not in _OURS]
+    found += warnings.filters
     found += map(csv.get_dialect, csv.list_dialects())
     if "matplotlib" in sys.modules:
         found += package_settings.matplotlib_values()
