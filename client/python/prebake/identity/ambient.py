@@ -123,8 +123,7 @@ def _said(settings: Iterable[tuple[str, str]]) -> list[tuple[str, Any]]:
 
 def kept() -> list[Any]:
     """Objects of which another one stands where a setting is another one."""
-    # As short as can be: it is asked before each item.
-    found = [value for each, value in contextvars.copy_context().items() if each.name not in _OURS]
+    found = [value for _, value in _variables()]
     found += warnings.filters
     found += map(csv.get_dialect, csv.list_dialects())
     if "matplotlib" in sys.modules:
@@ -163,9 +162,10 @@ def contexts() -> Any:
     return decimal_context(), sorted(found, key=lambda each: each[0])
 
 
-def _variables() -> Iterator[tuple[contextvars.ContextVar[Any], Any]]:
+def _variables() -> list[tuple[contextvars.ContextVar[Any], Any]]:
     """The job's context variables. Ours tell what happens for whom, and are set around each element."""
-    return (each for each in contextvars.copy_context().items() if each[0].name not in _OURS)
+    # A list, as short as can be: it is asked before each item.
+    return [each for each in contextvars.copy_context().items() if each[0].name not in _OURS]
 
 
 _OURS = frozenset({"prebake_record", "prebake_inside"})
