@@ -103,14 +103,20 @@ def settle(path: Path) -> None:
 
 
 @pytest.fixture
-def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def off() -> Iterator[None]:
     """Prebake turned off in this process."""
-    from prebake import _job
+    from prebake import _job, snapshot
 
-    monkeypatch.setenv("PREBAKE", "off")
-    _job.native.cache_clear()
-    yield
-    _job.native.cache_clear()
+    def forget() -> None:
+        _job.native.cache_clear()
+        snapshot._look_type.cache_clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREBAKE", "off")
+        forget()
+        yield
+    # Once it is on again: whoever asks before would have it off for all tests that follow.
+    forget()
 
 
 @pytest.fixture
