@@ -8,6 +8,7 @@ and what compiled code opens, is not: there each text in the user's modules that
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -55,13 +56,15 @@ _files: dict[tuple[str, str], None] = {}
 _left = 0
 _files_max = FILES_MAX
 _is_set_up = True
-_over: Callable[[], None] | None = None
+#: What is called when nobody listens any more; taken out for that, so that of two threads one calls it.
+_over: list[Callable[[], None]] = []
 
 
 def begin(over: Callable[[], None]) -> None:
     """From now on `heard` is told events, until `over` is called."""
-    global _left, _is_set_up, _over
-    _left, _is_set_up, _over = EVENTS_MAX, False, over
+    global _left, _is_set_up
+    _left, _is_set_up = EVENTS_MAX, False
+    _over[:] = [over]
 
 
 def is_listening() -> bool:
@@ -87,8 +90,8 @@ def heard(event: str, args: tuple[Any, ...], roots: tuple[str, ...]) -> None:
     path = args[0][0] if kind == LOOKED else args[0]
     if _left <= 0 or len(_files) >= _files_max:
         _left = 0
-        if _over is not None:
-            _over()
+        with contextlib.suppress(IndexError):
+            _over.pop()()
     elif event == "open" and args[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY | os.O_PATH):
         # What it writes itself tells nothing.
         return

@@ -52,9 +52,8 @@ def switched_namespace(b: Builder) -> str:
     return f"ET.tostring(ET.fromstring(f'<a xmlns=\"u:{b.n}\">{{i}}</a>')).decode()"
 
 
-@construct
-def switched_digits(b: Builder) -> str:
-    between(b, "sys.set_int_max_str_digits([0, 700, 900][(j + {k}) % 3])", "import sys")
+def long_number(b: Builder) -> str:
+    """A number of some 800 digits as text, which a setting may forbid."""
     b.add(
         b.home,
         f"""
@@ -66,6 +65,12 @@ def switched_digits(b: Builder) -> str:
     """,
     )
     return f"long_{b.n}(i)"
+
+
+@construct
+def switched_digits(b: Builder) -> str:
+    between(b, "sys.set_int_max_str_digits([0, 700, 900][(j + {k}) % 3])", "import sys")
+    return long_number(b)
 
 
 @construct

@@ -6,6 +6,7 @@ from __future__ import annotations
 import textwrap
 
 from builder import Builder, construct
+from constructs_switched import long_number
 
 #: How a function that is given a call and its number has the call made inside `{manager}`.
 _WAYS = (
@@ -90,17 +91,7 @@ def within_an_interval(b: Builder) -> str:
 def within_digits(b: Builder) -> str:
     name = for_a_while(b, "sys.get_int_max_str_digits()", "sys.set_int_max_str_digits({value})", "import sys")
     within(b, f"{name}(640 + {{k}})", "import conf", decorates=True)
-    b.add(
-        b.home,
-        f"""
-        def long_{b.n}(i):
-            try:
-                return len(str(10 ** (800 + i)))
-            except ValueError:
-                return 'too long'
-    """,
-    )
-    return f"long_{b.n}(i)"
+    return long_number(b)
 
 
 @construct
