@@ -6,7 +6,9 @@ in it must be sent as what it was made of: in the other process `__main__` is an
 
 from __future__ import annotations
 
+import builtins
 import functools
+import importlib
 import io
 import pickle
 import sys
@@ -28,6 +30,8 @@ BYTES_MAX = 1 << 24
 
 #: What `cloudpickle` writes in the place of a file's name.
 _NO_FILE = "<dynamic-code>"
+#: What a class of compiled code says that its module is, if it was not told.
+_UNNAMED = "builtins"
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 #: The decorated functions of `functools.lru_cache`, whose class has no name of its own.
 _Memo = type(functools.lru_cache(abs))
@@ -51,6 +55,9 @@ def send(objects: Any, out: Any) -> None:
                 return _memo, (value.__wrapped__, value.cache_parameters())
             if type(value) is types.CodeType:
                 return _with_file(self.dispatch_table[types.CodeType](value), value)
+            if type(value) is type and value.__module__ == _UNNAMED and "__module__" not in value.__dict__:
+                home = _home(value)
+                return (_offered, home) if home else super().reducer_override(value)
             return super().reducer_override(value)
 
     # A spawned worker knows its parent's script as an imported module, by a name that is nothing elsewhere.
@@ -69,6 +76,21 @@ def _with_file(reduced: tuple[Any, ...], code: types.CodeType) -> tuple[Any, ...
     told from the user's."""
     kind, given, *more = reduced
     return kind, tuple(code.co_filename if each == _NO_FILE else each for each in given), *more
+
+
+def _home(cls: type) -> tuple[str, str] | None:
+    """The module that offers a class of compiled code which names none itself, and its name there."""
+    name = cls.__qualname__
+    if getattr(builtins, name, None) is cls:
+        return None
+    modules = ((home, getattr(module, "__dict__", {})) for home, module in list(sys.modules.items()))
+    homes = (home for home, members in modules if members.get(name) is cls)
+    return next(((home, name) for home in homes if home not in packages.SCRIPTS), None)
+
+
+def _offered(home: str, name: str) -> type:
+    found: type = getattr(importlib.import_module(home), name)
+    return found
 
 
 def _by_weak_keys(items: list[tuple[Any, Any]]) -> Any:

@@ -25,6 +25,7 @@ from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.purity import aliases
 from prebake.purity.given import Arguments, Holding
+from prebake.purity.named_files import named_files
 from prebake.reads import hidden, served
 from prebake.stream import Called, shared
 from prebake.watched import Made, Watched, refuse_unheard
@@ -213,6 +214,8 @@ def _fill(
             before = Arguments(bound.arguments, name) if given() == arguments else None
             if before is not None:
                 before.remember()
+            if not marks.is_pure(function):
+                served(named_files([*bound.arguments.values(), function]))
         with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
             returned = function(*bound.args, **bound.kwargs)
         with executed.unheard():

@@ -325,17 +325,29 @@ def read(items: Any) -> Refused | str | None:
     return UNPROVEN if reason == UNPROVEN else PROVEN
 
 
-def judged(verdict: Verdict, name: str, declared: list[str]) -> tuple[str, str] | None:
+def judged(verdict: Verdict, task: Task) -> tuple[str, str] | None:
     """Code and reason of what a second run found, both empty if it is the same; None if that says nothing of
     the function."""
     if verdict.code in FAULTS and verdict.lasting:
         reason = verdict.reason.partition(") ")[2] or verdict.reason
-        return verdict.code, f"{name}: {reason.replace('when item ', 'when call ')}"
-    unheard = [path for path in verdict.unhooked if not _is_declared(path, declared)]
+        return verdict.code, f"{task.name}: {reason.replace('when item ', 'when call ')}"
+    unheard = _unknown(verdict.unhooked, task)
     if unheard and verdict.lasting:
-        said = f"{name}: compiled code opens {unheard[0]}, unheard by Python"
+        said = f"{task.name}: compiled code opens {unheard[0]}, unheard by Python"
         return Code.UNDECLARED, f"{said}: name it with prebake.cached(inputs=[...])"
     return ("", "") if verdict.deterministic_until == 1 and verdict.lasting else None
+
+
+def _unknown(paths: list[str], task: Task) -> list[str]:
+    """Those that are neither declared nor among what the job is known to have read, which counts."""
+    if not paths:
+        return []
+    read = set(map(os.path.realpath, task.stats))
+    declared = list(map(os.path.realpath, task.declared))
+    inside = tuple(os.path.join(each, "") for each in declared)
+    return [
+        path for path in paths if path not in read and path not in declared and not path.startswith(inside)
+    ]
 
 
 def _digests(value: Any) -> list[bytes]:
@@ -344,8 +356,3 @@ def _digests(value: Any) -> list[bytes]:
         return [probe.element_digest(value), identify(value).digest]
     except Refused:
         return [probe.element_digest(value), b""]
-
-
-def _is_declared(path: str, declared: list[str]) -> bool:
-    real = [os.path.realpath(each) for each in declared]
-    return any(path == each or path.startswith(os.path.join(each, "")) for each in real)

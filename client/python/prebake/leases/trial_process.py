@@ -52,7 +52,7 @@ def main() -> None:
 
 def _tried(task: Task, headers: tuple[bytes, bytes]) -> tuple[str, str] | None:
     verdict = _verdict(task, headers[0])
-    found = judged(verdict, task.name, task.declared)
+    found = judged(verdict, task)
     if verdict.reason == probe.DIFFERS and _is_same(task, headers[1]):
         # Nothing but the clock was another one.
         return Code.CLOCK, f"{task.name}: its value depends on when it is called"
@@ -60,7 +60,7 @@ def _tried(task: Task, headers: tuple[bytes, bytes]) -> tuple[str, str] | None:
 
 
 def _is_same(task: Task, header: bytes) -> bool:
-    return judged(_verdict(task, header), task.name, task.declared) == ("", "")
+    return judged(_verdict(task, header), task) == ("", "")
 
 
 def _verdict(task: Task, header: bytes) -> Verdict:
@@ -71,7 +71,7 @@ def _verdict(task: Task, header: bytes) -> Verdict:
         before = _stats(task)
         others = task.others, task.expected_others
         verdict = probe.again(header, task.objects, task.expected, SECONDS_MAX * 6, others)
-        found = judged(verdict, task.name, task.declared)
+        found = judged(verdict, task)
         if found is not None and found[0] in OF_ANY_INPUT:
             return verdict
         # A file that is not among them is new: the second run was of other input.

@@ -1,0 +1,106 @@
+"""Files that compiled code opens, of which Python hears nothing: those that a call names count, also where no
+second run can tell of them."""
+
+import functools
+import os
+import time
+from pathlib import Path
+
+import pytest
+from scripts import run_main
+
+from prebake._demo_daemon import PrivateDaemon
+from prebake.purity.named_files import LOOKED_AT_MAX, NAME_MAX, named_files
+
+#: Reads a file in compiled code, which only the script itself can do: what it sets up first is in no other
+#: process.
+READER = """
+import codecs, collections, dataclasses, os, pathlib, types
+import pyarrow.fs
+import prebake
+utf = codecs.lookup("utf-8")
+mine = codecs.CodecInfo(utf.encode, utf.decode, name="of_script")
+codecs.register(lambda name: mine if name == "of_script" else None)
+def read(path):
+    "".encode("of_script")
+    return pyarrow.fs.LocalFileSystem().open_input_file(os.fsdecode(path)).read().decode()
+"""
+#: What is called, and with what.
+GIVEN = {
+    "text": ("read(given)", "'a.txt'"),
+    "path": ("read(given)", "pathlib.Path('a.txt')"),
+    "bytes": ("read(given)", "b'a.txt'"),
+    "whole path": ("read(given)", "os.path.abspath('a.txt')"),
+    "list": ("read(given[1])", "['none', 'a.txt']"),
+    "mapping": ("read(given['table']['path'])", "{'table': {'path': 'a.txt'}}"),
+    "data class": ("read(given.path)", "Config('a.txt')"),
+    "named tuple": ("read(given.path)", "Named('a.txt')"),
+    "default": ("read(also)", "0"),
+    "object": ("read(given.path)", "types.SimpleNamespace(path='a.txt')"),
+    "closure": ("read(path)", "0"),
+}
+SCRIPT = """
+Named = collections.namedtuple("Named", "path")
+@dataclasses.dataclass
+class Config:
+    path: str
+def made(path):
+    @prebake.cached
+    def f(given, also="a.txt"):
+        print("ran")
+        return {body}
+    return f
+print(made("a.txt")({given}))
+"""
+
+
+@pytest.mark.parametrize(("body", "given"), GIVEN.values(), ids=GIVEN)
+def test_a_file_that_is_named_counts(daemon: PrivateDaemon, tmp_path: Path, body: str, given: str) -> None:
+    (tmp_path / "main.py").write_text(READER + SCRIPT.format(body=body, given=given))
+    for text in "aab":
+        if not (tmp_path / "a.txt").exists() or (tmp_path / "a.txt").read_text() != text:
+            (tmp_path / "a.txt").write_text(text)
+            # Files as young as that are read anew each time.
+            os.utime(tmp_path / "a.txt", (time.time() - 100 + ord(text),) * 2)
+        for _ in range(2):
+            assert run_main(daemon, tmp_path).removeprefix("ran\n") == f"{text}\n"
+    assert run_main(daemon, tmp_path) == "b\n"
+
+
+def test_what_names_no_file_is_left_alone(tmp_path: Path) -> None:
+    class Odd(os.PathLike):  # type: ignore[type-arg]
+        def __fspath__(self) -> str:
+            raise OSError("not now")
+
+    there = tmp_path / "a.txt"
+    there.touch()
+    assert named_files(["", "none", "a\0b", "x" * (NAME_MAX + 1), Odd(), tmp_path, 1, None, there]) == [
+        str(there)
+    ]
+
+
+def test_a_long_list_is_not_gone_through(tmp_path: Path) -> None:
+    there = tmp_path / "a.txt"
+    there.touch()
+    endless: list[object] = [str(there)]
+    endless.append(endless)
+    assert named_files([endless]) == [str(there)]
+    assert named_files([["none"] * LOOKED_AT_MAX, str(there)]) == []
+
+
+def test_what_stands_for_a_function_names_what_it_holds(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in "abc"]
+    for each in files:
+        Path(each).touch()
+
+    class Reader:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def __getattr__(self, name: str) -> object:
+            raise RecursionError(name)
+
+        def read(self) -> None:
+            return None
+
+    assert named_files([functools.partial(Reader(files[0]).read, files[1], other=[files[2]])]) == files
