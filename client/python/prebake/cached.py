@@ -83,7 +83,7 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         if found is None:
             return function(*args, **kwargs)
         assert bound is not None, "it was filled"
-        fill, settle = found
+        fill, settle, made_once = found
         paths = [path for each in inputs for path in _paths(each, bound)]
         served(path for path in paths if not remote.is_object(path))
         try:
@@ -94,9 +94,12 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
                 hidden("a function that reads more than files that are named")
             return value
         except Tripped as tripped:
-            tripwire.restore(tripped.before)
             name = _shown(function)
             not_cached(Refused(Code.RANDOM, f"{name} draws from {tripped.generator}: it is called each time"))
+            # What it drew and did then is what the caller asked for.
+            for value in made_once():
+                return value
+            tripwire.restore(tripped.before)
         # After the handler: what it raises would be told as raised in one.
         return function(*args, **kwargs)
 
@@ -164,8 +167,9 @@ def _fill(
     scope: Scope,
     graphs: graph.OfCalls,
     inside: Sequence[str],
-) -> tuple[Watched, Callable[[Any], Any]] | None:
-    """The one item that a call is, and what makes the caller's of its value; None if it is unknowable."""
+) -> tuple[Watched, Callable[[Any], Any], Callable[[], list[Any]]] | None:
+    """The one item that a call is, what makes the caller's of its value, and what it returned if it was run
+    exactly once; None if it is unknowable."""
     name, since, begun = _shown(function), time.time_ns() - SETTLED_NS, time.monotonic()
     try:
         known = identify(function, graph.called(function), arguments=bound.arguments)
@@ -206,9 +210,11 @@ def _fill(
     aliased: str | None = None
     #: What it set for the whole process.
     switched = ""
+    begun_runs, ended_runs = 0, 0
 
     def compute(_: int) -> Any:
-        nonlocal before, returned, stored, aliased, switched
+        nonlocal before, returned, stored, aliased, switched, begun_runs, ended_runs
+        begun_runs += 1
         with executed.unheard():
             was = world.Switches()
             before = Arguments(bound.arguments, name) if given() == arguments else None
@@ -218,6 +224,7 @@ def _fill(
                 served(named_files([*bound.arguments.values(), function]))
         with executed.unwatched() if marks.is_pure(function) else contextlib.nullcontext():
             returned = function(*bound.args, **bound.kwargs)
+        ended_runs += 1
         with executed.unheard():
             switched = was.changed(watched.fill.world)
             is_view = aliases.is_view(returned, bound.arguments)
@@ -282,7 +289,7 @@ def _fill(
         inside=inside,
         tried=tried,
     )
-    return watched, settle
+    return watched, settle, lambda: [returned] if begun_runs == ended_runs == 1 else []
 
 
 def _paths(each: str | Path, bound: inspect.BoundArguments) -> list[str]:
