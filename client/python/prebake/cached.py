@@ -97,8 +97,8 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
             name = _shown(function)
             not_cached(Refused(Code.RANDOM, f"{name} draws from {tripped.generator}: it is called each time"))
             # What it drew and did then is what the caller asked for.
-            for value in made_once():
-                return value
+            if made := made_once():
+                return made[0]
             tripwire.restore(tripped.before)
         # After the handler: what it raises would be told as raised in one.
         return function(*args, **kwargs)

@@ -72,8 +72,13 @@ def test_what_names_no_file_is_left_alone(tmp_path: Path) -> None:
         def __fspath__(self) -> str:
             raise OSError("not now")
 
+    class Lazy(dict):  # type: ignore[type-arg]
+        def values(self) -> None:  # type: ignore[override]
+            raise RuntimeError("not now")
+
     there = tmp_path / "a.txt"
     there.touch()
+    assert named_files([Lazy(path=str(there))]) == [str(there)]
     assert named_files(["", "none", "a\0b", "x" * (NAME_MAX + 1), Odd(), tmp_path, 1, None, there]) == [
         str(there)
     ]

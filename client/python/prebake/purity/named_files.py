@@ -3,11 +3,13 @@ again under a tracer tells nobody of it: a file that a call names counts as one 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
 import types
 from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 from typing import Any
 
 #: Values that are looked at, containers and what they hold: more are a data set rather than a call's.
@@ -25,18 +27,22 @@ def named_files(values: Iterable[Any]) -> list[str]:
     pending, left = list(values)[::-1], LOOKED_AT_MAX
     while pending and left:
         value, left = pending.pop(), left - 1
-        if isinstance(value, (str, bytes, os.PathLike)):
-            found.update(dict.fromkeys(_file(value)))
-        else:
-            pending += list(itertools.islice(_held(value), left))[::-1]
+        # Another thread may change what is gone through, and an odd path raise anything: no job fails of it.
+        with contextlib.suppress(Exception):
+            if issubclass(type(value), (str, bytes, PurePath)):
+                found.update(dict.fromkeys(_file(value)))
+            else:
+                pending += list(itertools.islice(_held(value), left))[::-1]
     return list(found)
 
 
 def _held(value: Any) -> Iterable[Any]:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return value
-    if isinstance(value, dict):
-        return value.values()
+    # By what Python's own types do: what a user's class makes of its members may load or count something.
+    for kind in (list, tuple, set, frozenset):
+        if issubclass(type(value), kind):
+            return kind.__iter__(value)
+    if issubclass(type(value), dict):
+        return dict.values(value)
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
     if isinstance(value, types.MethodType):
@@ -52,11 +58,7 @@ def _held(value: Any) -> Iterable[Any]:
     return members.values() if type(members) is dict and not isinstance(value, types.ModuleType) else ()
 
 
-def _file(value: str | bytes | os.PathLike[Any]) -> Iterator[str]:
-    try:
-        name = os.fsdecode(value)
-        if 0 < len(name) <= NAME_MAX and os.path.isfile(name):
-            yield name
-    except (ValueError, TypeError, OSError):
-        # No name of a file: it has a zero in it, or is an odd path's.
-        return
+def _file(value: str | bytes | PurePath) -> Iterator[str]:
+    name = os.fsdecode(value)
+    if 0 < len(name) <= NAME_MAX and os.path.isfile(name):
+        yield name
