@@ -3,13 +3,14 @@
 import io
 import pickle
 
-import pyarrow.lib
 import pytest
 
 from prebake._sent import send
 
+arrow = pytest.importorskip("pyarrow.lib")
+
 #: Compiled code often does not tell its classes their module: pickle takes them for Python's own, in vain.
-COMPILED = [pyarrow.lib.MonthDayNano]
+COMPILED = [arrow.MonthDayNano]
 
 
 @pytest.mark.parametrize("cls", COMPILED)
