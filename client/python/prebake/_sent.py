@@ -11,9 +11,11 @@ import functools
 import importlib
 import io
 import pickle
+import struct
 import sys
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -51,8 +53,14 @@ def send(objects: Any, out: Any) -> None:
             if type(value) in _LOCKS:
                 # Nobody waits for it elsewhere.
                 return (threading.Lock if type(value) is _LOCKS[0] else threading.RLock), ()
-            if type(value) is _Memo and value.__module__ in packages.SCRIPTS:
+            if type(value) is _Memo and not _is_importable(value):
                 return _memo, (value.__wrapped__, value.cache_parameters())
+            if type(value) is typing.NewType and not _is_importable(value):
+                return typing.NewType, (value.__name__, value.__supertype__)
+            if type(value) is struct.Struct:
+                return struct.Struct, (value.format,)
+            if type(value) is types.ClassMethodDescriptorType:
+                return _member, (value.__objclass__, value.__name__)
             if type(value) is types.CodeType:
                 return _with_file(self.dispatch_table[types.CodeType](value), value)
             if type(value) is type and value.__module__ == _UNNAMED and "__module__" not in value.__dict__:
@@ -91,6 +99,20 @@ def _home(cls: type) -> tuple[str, str] | None:
 def _offered(home: str, name: str) -> type:
     found: type = getattr(importlib.import_module(home), name)
     return found
+
+
+def _is_importable(value: Any) -> bool:
+    """Whether another process finds it by its module and its name."""
+    if value.__module__ in packages.SCRIPTS:
+        return False
+    names, found = value.__qualname__.split("."), sys.modules.get(value.__module__)
+    for name in names:
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _member(cls: type, name: str) -> Any:
+    return vars(cls)[name]
 
 
 def _by_weak_keys(items: list[tuple[Any, Any]]) -> Any:

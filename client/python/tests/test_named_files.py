@@ -1,5 +1,4 @@
-"""Files that compiled code opens, of which Python hears nothing: those that a call names count, also where no
-second run can tell of them."""
+"""Files that compiled code opens, of which Python hears nothing: those that a call names count."""
 
 import functools
 import os
@@ -12,17 +11,11 @@ from scripts import run_main
 from prebake._demo_daemon import PrivateDaemon
 from prebake.purity.named_files import LOOKED_AT_MAX, NAME_MAX, named_files
 
-#: Reads a file in compiled code, which only the script itself can do: what it sets up first is in no other
-#: process.
 READER = """
-import codecs, collections, dataclasses, os, pathlib, types
+import collections, dataclasses, os, pathlib, types
 import pyarrow.fs
 import prebake
-utf = codecs.lookup("utf-8")
-mine = codecs.CodecInfo(utf.encode, utf.decode, name="of_script")
-codecs.register(lambda name: mine if name == "of_script" else None)
 def read(path):
-    "".encode("of_script")
     return pyarrow.fs.LocalFileSystem().open_input_file(os.fsdecode(path)).read().decode()
 """
 #: What is called, and with what.

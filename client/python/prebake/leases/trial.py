@@ -31,7 +31,7 @@ from prebake.judgement import Verdict
 from prebake.leases import further
 from prebake.leases.further import Further
 from prebake.purity.given import Arguments
-from prebake.record import contents_of
+from prebake.record import contents_of, stat_of
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
 SECONDS_MAX = 10.0
@@ -47,8 +47,7 @@ WAIT_SECONDS, POLL_SECONDS = 5.0, 0.02
 ASK_SECONDS = 1.0
 #: What trials' processes take to start at most, some at once beside other jobs; mostly a third of a second.
 BEGUN_SECONDS = 5.0
-#: What a second run says of a function. Other faults (it cannot be sent, it fails elsewhere) say nothing of
-#: its value: it stays unproven.
+#: What a second run says of a function's value.
 FAULTS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE, Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
 #: Of these, what it says whatever the function read.
 OF_ANY_INPUT = frozenset({Code.NETWORK, Code.UNDECLARED, Code.EFFECT})
@@ -216,6 +215,8 @@ class Trial:
         send(({0: given}, [Applied(self._function)]), objects)
         if objects.tell() > PAYLOAD_BYTES_MAX:
             raise Refused(Code.TOO_LARGE, "its arguments are not sent to another process")
+        # What its code names counts by its content, and is no news.
+        stats = {**{path: stat_of(path) for path in self._known.files}, **stats}
         return Task(
             self._known.digest,
             self._name,
@@ -336,6 +337,18 @@ def judged(verdict: Verdict, task: Task) -> tuple[str, str] | None:
         said = f"{task.name}: compiled code opens {unheard[0]}, unheard by Python"
         return Code.UNDECLARED, f"{said}: name it with prebake.cached(inputs=[...])"
     return ("", "") if verdict.deterministic_until == 1 and verdict.lasting else None
+
+
+def untold(verdict: Verdict, task: Task) -> tuple[str, str] | None:
+    """The same of a function that fails in any other process. Equal values of jobs would prove it, but which
+    files compiled code opens for it nobody sees: it is not shared, unless they are declared. What is too dear
+    for a trial (`SECONDS_MAX`) has to be."""
+    is_told = verdict.code is not Code.OPAQUE or verdict.reason == probe.DIFFERS
+    if task.declared or is_told or not verdict.lasting or verdict.cpu_seconds > SECONDS_MAX:
+        return None
+    why = verdict.reason.partition(") ")[2] or verdict.reason
+    cure = "name them with prebake.cached(inputs=[...]), or vouch for it with prebake.pure"
+    return Code.OPAQUE, f"{task.name} {why}: which files compiled code opens for it nobody sees; {cure}"
 
 
 def _unknown(paths: list[str], task: Task) -> list[str]:

@@ -17,7 +17,7 @@ from prebake._startup import is_known
 from prebake.errors import Code
 from prebake.fill import Fill, nobody, nothing_ahead
 from prebake.judgement import Verdict
-from prebake.leases.trial import OF_ANY_INPUT, SECONDS_MAX, UNPROVEN, Task, entry, judged
+from prebake.leases.trial import OF_ANY_INPUT, SECONDS_MAX, UNPROVEN, Task, entry, judged, untold
 from prebake.record import content_of, stat_of
 
 #: A job writes its inputs anew, the same each time, as it begins: that ends soon.
@@ -35,9 +35,13 @@ def main() -> None:
         _be_idle()
         with contextlib.suppress(_NothingFound):
             for headers in task.headers:
-                found = _tried(task, headers)
+                verdict = _verdict(task, headers[0])
+                found = _found(task, verdict, headers[1])
                 if found is not None:
                     return found
+            found = None if task.others else untold(verdict, task)
+            if found is not None:
+                return found
         if task.others:
             # The first call alone may be proven by now: these have to be compared.
             return "", UNPROVEN
@@ -50,10 +54,9 @@ def main() -> None:
         Fill(open_items, find, 1, culprit=nobody).many([0], nothing_ahead)
 
 
-def _tried(task: Task, headers: tuple[bytes, bytes]) -> tuple[str, str] | None:
-    verdict = _verdict(task, headers[0])
+def _found(task: Task, verdict: Verdict, by_this_clock: bytes) -> tuple[str, str] | None:
     found = judged(verdict, task)
-    if verdict.reason == probe.DIFFERS and _is_same(task, headers[1]):
+    if verdict.reason == probe.DIFFERS and _is_same(task, by_this_clock):
         # Nothing but the clock was another one.
         return Code.CLOCK, f"{task.name}: its value depends on when it is called"
     return found

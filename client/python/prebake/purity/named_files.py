@@ -1,5 +1,5 @@
-"""Files that a function is given by name. Compiled code opens them unheard by Python, and what cannot be run
-again under a tracer tells nobody of it: a file that a call names counts as one that it reads."""
+"""Files that a function is given by name. Compiled code opens them unheard by Python, and a tracer tells of
+them only where the function is run again: a file that a call names counts as one that it reads."""
 
 from __future__ import annotations
 
