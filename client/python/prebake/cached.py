@@ -262,7 +262,7 @@ def _fill(
         return identify(function, graph.called(function), arguments=bound.arguments) == known
 
     #: Not of what its user vouches for.
-    trial = None if marks.is_pure(function) else Trial(function, known, paths)
+    trial = None if marks.is_pure(function) else Trial(function, known, arguments_known, paths)
 
     def tried(made: Made) -> None:
         if trial is None:

@@ -40,6 +40,18 @@ def test_it_is_called_each_time(daemon: PrivateDaemon, tmp_path: Path) -> None:
         assert run_main(daemon, tmp_path) == f"ran\n{text}\n"
 
 
+def test_it_is_shared_if_nothing_but_pythons_own_is_called(daemon: PrivateDaemon, tmp_path: Path) -> None:
+    """Which tells of what it opens."""
+    opened = 'pyarrow.fs.LocalFileSystem().open_input_file(name + ".txt").read().decode()'
+    script = SCRIPT.replace(opened, 'open(name + ".txt").read()')
+    (tmp_path / "main.py").write_text(script.format(declared=""))
+    for text in "ab":
+        write(tmp_path, text)
+        for _ in range(3):
+            assert run_main(daemon, tmp_path).removeprefix("ran\n") == f"{text}\n"
+        assert run_main(daemon, tmp_path) == f"{text}\n"
+
+
 def test_it_is_shared_if_its_files_are_declared(daemon: PrivateDaemon, tmp_path: Path) -> None:
     declared = "(inputs=[pathlib.Path('a.txt')])"
     (tmp_path / "main.py").write_text(SCRIPT.format(declared=declared))

@@ -30,6 +30,7 @@ from prebake.identity import world
 from prebake.judgement import Verdict
 from prebake.leases import further
 from prebake.leases.further import Further
+from prebake.packages import PYTHON
 from prebake.purity.given import Arguments
 from prebake.record import contents_of, stat_of
 
@@ -84,6 +85,9 @@ class Task(NamedTuple):
     #: Of the child that runs it, under another clock and under this one; and of one that imports all of the
     #: user's modules first, in case it fails without: they may have set up what the function never names.
     headers: list[tuple[bytes, bytes]]
+    #: Distributions that it or an argument relies on: their compiled code may open files unheard, which
+    #: Python's own tells of.
+    packages: list[str]
     #: Further calls, pickled, and the digests of what they gave.
     others: bytes = b""
     expected_others: dict[int, list[bytes]] = {}
@@ -110,8 +114,11 @@ class Applied:
 class Trial:
     """The trial of one function. `refused` and `proven` tell what is known of it."""
 
-    def __init__(self, function: Callable[..., Any], known: Identity, declared: list[str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], known: Identity, arguments: Identity, declared: list[str]
+    ) -> None:
         self._function, self._known, self._declared = function, known, declared
+        self._packages = sorted({*known.packages, *arguments.packages} - {PYTHON.name})
         self._name = graph.called(function)
         #: Whether this call is the one that the trial makes again.
         self.is_begun = False
@@ -232,6 +239,7 @@ class Trial:
                 )
                 for modules in ([], world.own_modules())
             ],
+            self._packages,
         )
 
 
@@ -340,15 +348,17 @@ def judged(verdict: Verdict, task: Task) -> tuple[str, str] | None:
 
 
 def untold(verdict: Verdict, task: Task) -> tuple[str, str] | None:
-    """The same of a function that fails in any other process. Equal values of jobs would prove it, but which
-    files compiled code opens for it nobody sees: it is not shared, unless they are declared. What is too dear
-    for a trial (`SECONDS_MAX`) has to be."""
+    """The same of a function that fails in any other process. Equal values of jobs prove it where nothing but
+    Python's own is called. Which files other compiled code opens for it nobody sees: it is not shared, unless
+    they are declared. What is too dear for a trial (`SECONDS_MAX`) has to be."""
     is_told = verdict.code is not Code.OPAQUE or verdict.reason == probe.DIFFERS
     if task.declared or is_told or not verdict.lasting or verdict.cpu_seconds > SECONDS_MAX:
         return None
+    if not task.packages:
+        return None
     why = verdict.reason.partition(") ")[2] or verdict.reason
     cure = "name them with prebake.cached(inputs=[...]), or vouch for it with prebake.pure"
-    return Code.OPAQUE, f"{task.name} {why}: which files compiled code opens for it nobody sees; {cure}"
+    return Code.OPAQUE, f"{task.name} {why}: which files {task.packages[0]} opens for it nobody sees; {cure}"
 
 
 def _unknown(paths: list[str], task: Task) -> list[str]:
