@@ -10,7 +10,9 @@ import builtins
 import functools
 import importlib
 import io
+import itertools
 import pickle
+import re
 import struct
 import sys
 import threading
@@ -30,6 +32,9 @@ DEPTH_MAX = 12
 BYTES_MAX = 1 << 24
 
 
+#: A function's texts are looked through for names of globals if they are no longer; so many are sent.
+TEXT_MAX, NAMED_MAX = 1 << 14, 64
+_WORD = re.compile(r"[^\W\d]\w*")
 #: What `cloudpickle` writes in the place of a file's name.
 _NO_FILE = "<dynamic-code>"
 #: What a class of compiled code says that its module is, if it was not told.
@@ -53,6 +58,8 @@ def send(objects: Any, out: Any) -> None:
             if type(value) in _LOCKS:
                 # Nobody waits for it elsewhere.
                 return (threading.Lock if type(value) is _LOCKS[0] else threading.RLock), ()
+            if type(value) is types.FunctionType:
+                return _with_named(super().reducer_override(value), value)
             if type(value) is _Memo and not _is_importable(value):
                 return _memo, (value.__wrapped__, value.cache_parameters())
             if type(value) is typing.NewType and not _is_importable(value):
@@ -99,6 +106,38 @@ def _home(cls: type) -> tuple[str, str] | None:
 def _offered(home: str, name: str) -> type:
     found: type = getattr(importlib.import_module(home), name)
     return found
+
+
+def _with_named(reduced: Any, function: types.FunctionType) -> Any:
+    """`cloudpickle` sends the globals that a function's code refers to. What it calls may look up others in
+    its frame, by texts: `df.query("a > @LIMIT")`."""
+    if not isinstance(reduced, tuple):
+        # It is found by its name, with its module.
+        return reduced
+    _, slots = reduced[2]
+    held, sent = function.__globals__, slots["__globals__"]
+    named = (name for name in _words(function.__code__) if name in held and name not in sent)
+    sent |= {name: held[name] for name in itertools.islice(named, NAMED_MAX) if _is_data(held[name])}
+    return reduced
+
+
+def _words(code: types.CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _words(constant)
+        elif isinstance(constant, str) and len(constant) <= TEXT_MAX:
+            yield from dict.fromkeys(_WORD.findall(constant))
+
+
+def _is_data(value: Any) -> bool:
+    """Whether a value can be sent without what defines it: a word may name anything by chance."""
+    if callable(value) or type(value).__module__ in packages.SCRIPTS:
+        return False
+    try:
+        pickle.Pickler(_Sink(), pickle.HIGHEST_PROTOCOL).dump(value)
+    except Exception:
+        return False
+    return True
 
 
 def _is_importable(value: Any) -> bool:

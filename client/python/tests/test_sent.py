@@ -80,3 +80,12 @@ def test_what_has_an_identity_can_be_sent(value: Any) -> None:
 
 def test_no_type_is_left_out() -> None:
     assert set(HANDLERS) - set(map(type, _each())) == set()
+
+
+def test_what_a_text_names_is_sent() -> None:
+    """What is called may look it up in its caller's frame. What cannot be sent is not needed by its name."""
+    held: dict[str, Any] = {"__name__": "__main__", "LIMIT": 2, "lines": (line for line in "ab")}
+    exec("def f():\n    'Of lines.'\n    return eval('LIMIT + 1')", held)
+    sent = io.BytesIO()
+    send(held["f"], sent)
+    assert pickle.loads(sent.getvalue())() == 3
