@@ -361,11 +361,12 @@ class Dataset(Transparent):
 
     def _given(self, i: Any) -> Any:
         """By what the innermost data set is asked for item i."""
-        place = operator.index(i)
-        place += len(self) if place < 0 else 0
+        asked_for = operator.index(i)
+        place = asked_for + len(self) if asked_for < 0 else asked_for
         if not 0 <= place < len(self):
             raise IndexError(f"item {i} of {len(self)}")
-        given = i if place == i else place
+        # What equals no number may be one.
+        given = i if place == asked_for else place
         for subset in self._subsets:
             given = subset.indices[operator.index(given)]
         return given

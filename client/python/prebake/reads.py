@@ -23,7 +23,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prebake import _job, clients, looks, packages, remote
+from prebake import _job, clients, looks, packages, place, remote
 from prebake.identity import executed, opened
 from prebake.identity.executed import Scope
 from prebake.record import Record
@@ -106,6 +106,7 @@ class Recorder:
         self._token = _task_record.set(self._record)
         if _hears is not None:
             _hears.record_begins()
+        place.listen(executed.worker_asked)
         self._watched = executed.begin(self.scope)
         return self._record
 

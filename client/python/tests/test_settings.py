@@ -162,6 +162,14 @@ SWITCHES = [
         pytest.mark.torch,
     ),
     flag(dispatching, "torch._C._len_torch_dispatch_stack"),
+    flag(
+        lambda: attribute(
+            pytest.importorskip("torchvision.tv_tensors._torch_function_helpers"),
+            "_TORCHFUNCTION_SUBCLASS",
+            True,
+        ),
+        "torchvision.tv_tensors._torch_function_helpers._TORCHFUNCTION_SUBCLASS",
+    ),
     also(Switch(casting("bfloat16"), "torch", "torch"), pytest.mark.torch),
     also(Switch(casting("float16"), "torch", "torch", casting("bfloat16")), pytest.mark.torch),
     also(

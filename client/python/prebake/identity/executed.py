@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from prebake import clients, packages
+from prebake import clients, packages, place
 from prebake.errors import Code, Refused
 from prebake.identity import world
 
@@ -37,6 +37,10 @@ CALLS_MAX = 100_000
 INSTALLED_MAX = 1 << 16
 #: How a variable and a file of code stand among the names of what an element was made of.
 VARIABLE, CODE = "variable:", "code:"
+
+#: Stand among variables, though none of a process can have such a name: whether it is a worker of a loader,
+#: and which. No part of a world: most elements are the same in all workers.
+IN_WORKER, WORKER = "=in a worker", "=worker"
 
 #: Functions that one which is looked up by its name may go on to.
 NAMED_MAX = 1000
@@ -156,7 +160,8 @@ class Scope:
 
         def counts(name: str) -> bool:
             variable = name.removeprefix(VARIABLE)
-            return variable == name or not world.counts_variable(os.fsencode(variable))
+            is_of_world = not variable.startswith("=") and world.counts_variable(os.fsencode(variable))
+            return variable == name or not is_of_world
 
         return list(filter(counts, self.names(reached)))
 
@@ -199,7 +204,11 @@ def shown(name: str) -> str:
     if name.startswith(CODE):
         with clients.own():
             return world.source(name.removeprefix(CODE))
-    value = os.environ.get(name.removeprefix(VARIABLE))
+    variable = name.removeprefix(VARIABLE)
+    if variable in (IN_WORKER, WORKER):
+        worker = place.place()[: len(place.FIELDS)]
+        return str(worker if variable == WORKER else worker[0] >= 0)
+    value = os.environ.get(variable)
     return "absent" if value is None else f"={value}"
 
 
@@ -354,6 +363,9 @@ def _see(code: types.CodeType, frame: types.FrameType) -> bool:
     if id(code) in _installed:
         return True
     scopes = _scopes()
+    if code.co_name == place.ASKING[0] and code.co_filename.endswith(place.ASKING[1]):
+        _depend(IN_WORKER)
+        return True
     file = _file_of(code, frame)
     if not file:
         if len(_installed) < INSTALLED_MAX:
@@ -379,8 +391,21 @@ def _read_variable(asking: types.FrameType) -> None:
         # A description that is made meanwhile.
         return
     if type(name) is str and not name.startswith("PREBAKE"):
+        _depend(name)
+
+
+def _depend(variable: str) -> None:
+    for scope in _scopes():
+        scope.variables[variable] = None
+
+
+def worker_asked(field: str) -> None:
+    """Takes note of a field that was asked for of this process's place among a loader's workers."""
+    if field in place.FIELDS:
+        _depend(WORKER)
+    elif field in place.SEEDS:
         for scope in _scopes():
-            scope.variables[name] = None
+            scope.unseen = scope.unseen or "its loader's worker has another seed in each epoch"
 
 
 def _file_of(code: types.CodeType, frame: types.FrameType) -> str:

@@ -1,0 +1,60 @@
+"""What asks which of a loader's workers it is in is made for that one, and for no other."""
+
+from pathlib import Path
+
+import pytest
+from scripts import run_main
+
+from prebake._demo_daemon import PrivateDaemon
+
+pytestmark = pytest.mark.torch
+
+SCRIPT = """
+import json
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+import prebake
+torch.manual_seed(1)
+class Numbers(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        print("made", flush=True)
+        {asks}
+        return torch.tensor([i, of])
+def begin(worker):
+    get_worker_info().dataset.begun = 1
+if __name__ == "__main__":
+    wrapped = prebake.wrap(Numbers())
+    print(json.dumps([
+        [batch.tolist() for batch in DataLoader(wrapped, 2, num_workers=workers, worker_init_fn=begin)]
+        for workers in (0, 2, 1, 2, 0)
+    ]))
+"""
+ASKS = {
+    "which": "of = info.id if (info := get_worker_info()) else -1",
+    "how many": "of = info.num_workers if (info := get_worker_info()) else -1",
+    "whether": "of = get_worker_info() is None",
+    "seed": "of = info.seed % 1000 if (info := get_worker_info()) else -1",
+}
+
+
+@pytest.mark.parametrize("asks", ASKS)
+def test_it_is_what_that_worker_makes(daemon: PrivateDaemon, tmp_path: Path, asks: str) -> None:
+    script = SCRIPT.format(asks=ASKS[asks])
+    (tmp_path / "main.py").write_text(
+        script.replace("wrapped = prebake.wrap(Numbers())", "wrapped = Numbers()")
+    )
+    expected = run_main(daemon, tmp_path).splitlines()[-1]
+    (tmp_path / "main.py").write_text(script)
+    for _ in range(3):
+        assert run_main(daemon, tmp_path).splitlines()[-1] == expected
+
+
+def test_what_only_asks_whether_is_shared_by_all_workers(daemon: PrivateDaemon, tmp_path: Path) -> None:
+    """As one that opens its files anew in each."""
+    (tmp_path / "main.py").write_text(SCRIPT.format(asks=ASKS["whether"]))
+    counts = [run_main(daemon, tmp_path).count("made") for _ in range(2)]
+    # Here and in a worker; two of each are made again in what is a new world.
+    assert counts[0] < 5 * 8
+    assert counts[1] <= 4
