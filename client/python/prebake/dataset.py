@@ -71,7 +71,12 @@ class Dataset(Transparent):
         known = hasattr(type(self._wrapped), "__len__")
         return len(self._wrapped) if known else self._pipeline.source.count
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int, *more: Any, **named: Any) -> Any:
+        if more or named:
+            if self._wrapped is None:
+                raise TypeError("a data set of files is asked for one item, and for nothing else")
+            # Only the data set knows what it makes of these.
+            return self._wrapped.__getitem__(i, *more, **named)
         if self._is_odd(i):
             return self._wrapped[i]
         if native() is None and self._pipeline.source.original is not None or self._makes_batches():

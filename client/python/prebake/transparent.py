@@ -86,7 +86,8 @@ def _special(kind: type) -> frozenset[str]:
     found: dict[str, bool] = {}
     for each in kind.__mro__[:-1]:
         for name, what in vars(each).items():
-            method = what is None or callable(what) or hasattr(type(what), "__get__")
+            # What a class has of its own kind (`__qualname__`) the wrapper has too.
+            method = what is None or callable(what) or each is not type and hasattr(type(what), "__get__")
             if method and name.startswith("__") and name.endswith("__"):
                 found.setdefault(name, what is not None)
     if "__eq__" in found:

@@ -461,3 +461,40 @@ def test_elements_of_many_shapes_that_are_there_are_read_at_once(
     one, other = next(wrapped.batches([3, 3, 4], 3))[:2]
     one.fill(0)
     assert not np.array_equal(one, other)
+
+
+class _Indexed(type):
+    def __len__(cls) -> int:
+        return 3
+
+    def __getitem__(cls, i: int) -> Any:
+        return [cls.__name__, cls.__qualname__, i]
+
+
+class _Train(metaclass=_Indexed):
+    pass
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_class_may_be_the_data_set() -> None:
+    wrapped = prebake.wrap(_Train)
+    assert [wrapped[i] for i in range(len(wrapped))] == [_Train[i] for i in range(3)]
+
+
+class _Sized:
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, i: int, size: int = 8, *, flip: bool = False) -> Any:
+        return [i, size, flip]
+
+
+@pytest.mark.usefixtures("connected")
+def test_more_than_an_index_is_passed_on(folder: Path) -> None:
+    wrapped, plain = prebake.wrap(_Sized()), _Sized()
+    for given in ({}, {"size": 4}, {"flip": True}):
+        assert wrapped.__getitem__(1, **given) == plain.__getitem__(1, **given)
+        assert wrapped[1] == plain[1]
+    assert wrapped.__getitem__(1, 2) == [1, 2, False]
+    with pytest.raises(TypeError):
+        prebake.wrap(sorted(map(str, folder.iterdir())), [len]).__getitem__(0, 2)
