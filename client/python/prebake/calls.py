@@ -114,7 +114,8 @@ CALLS: dict[str, Code | str] = {
     **dict.fromkeys(["uuid.uuid1", "uuid.uuid4", "uuid.getnode", "tempfile"], Code.CLOCK),
     **dict.fromkeys(["os.urandom", "os.getrandom", "os.getpid", "os.getppid", "os.times"], Code.CLOCK),
     **dict.fromkeys(
-        ["threading.get_ident", "threading.get_native_id", "threading.current_thread"], Code.CLOCK
+        words("threading.get_ident threading.get_native_id threading.current_thread signal.getsignal"),
+        Code.CLOCK,
     ),
     **dict.fromkeys(
         words("email.utils.formatdate email.utils.localtime resource.getrusage shutil.disk_usage psutil"),

@@ -105,6 +105,9 @@ class Dataset(Transparent):
         given = [self._given(i) for i in indices]
         places = [self._in_source(each) for each in given]
         source, numbers = self._pipeline.source, set(map(type, given))
+        if source.original is not None and any(operator.index(each) < 0 for each in given):
+            # A subset that was changed since it was wrapped; see `wrap.py`.
+            return [self._wrapped[i] for i in indices]
         if numbers == {int} or source.original is None or not hasattr(source, "given"):
             return self._at(indices, places, by)
         if len(numbers) > 1:

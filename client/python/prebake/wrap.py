@@ -171,10 +171,18 @@ def _is_of_torch(dataset: Any, name: str) -> bool:
 
 def _of_subset(dataset: Any, steps: Any, how: _How) -> Any:
     whole = _wrap(dataset.dataset, steps, how)
-    if not issubclass(type(whole), Dataset):
+    if not issubclass(type(whole), Dataset) or _counts_from_end(dataset.indices):
         return _with(dataset, "dataset", whole)
     made = whole._pipeline
     return Dataset(made.source, dataset, [dataset, *whole._subsets], made.split, made.reuse)
+
+
+def _counts_from_end(indices: Any) -> bool:
+    """Whether a subset asks for items by negative numbers: what those give, only the data set knows."""
+    try:
+        return bool(len(indices) and min(indices) < 0)
+    except (TypeError, ValueError):
+        return True
 
 
 def _with(dataset: Any, name: str, value: Any) -> Any:

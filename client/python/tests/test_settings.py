@@ -162,6 +162,24 @@ SWITCHES = [
         pytest.mark.torch,
     ),
     flag(dispatching, "torch._C._len_torch_dispatch_stack"),
+    also(
+        Switch(
+            lambda: called(
+                pytest.importorskip("cv2").getNumThreads, pytest.importorskip("cv2").setNumThreads, 7
+            ),
+            "cv2.getNumThreads",
+            "cv2.getNumThreads",
+        )
+    ),
+    also(
+        Switch(
+            lambda: called(
+                pytest.importorskip("cv2").useOptimized, pytest.importorskip("cv2").setUseOptimized, False
+            ),
+            "cv2.useOptimized",
+            "cv2.useOptimized",
+        )
+    ),
     flag(
         lambda: attribute(
             pytest.importorskip("torchvision.tv_tensors._torch_function_helpers"),

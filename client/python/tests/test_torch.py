@@ -304,3 +304,32 @@ def test_tensors_come_back_as_they_were() -> None:
     tagged.name_of_mine = 1  # type: ignore[attr-defined]
     with pytest.raises(prebake.Refused):
         values.encode(tagged)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_subset_that_counts_from_the_end_asks_so() -> None:
+    """What a data set makes of a negative number, only it knows."""
+    plain = _Signed()
+    wrapped = prebake.wrap(plain)
+    for made in (
+        lambda each: torch_data.Subset(each, [-1, 2]),
+        lambda each: torch_data.Subset(torch_data.Subset(each, [3, -2]), [1, 0]),
+        lambda each: torch_data.ConcatDataset([each, torch_data.Subset(each, [-1, 2])]),
+    ):
+        expected = [made(plain)[i].tolist() for i in range(len(made(plain)))]
+        for subset in (prebake.wrap(made(plain)), made(wrapped), prebake.wrap(made(wrapped))):
+            for _ in range(2):
+                assert [subset[i].tolist() for i in range(len(subset))] == expected
+    kept = [1, 2]
+    subset = prebake.wrap(torch_data.Subset(plain, kept))
+    assert subset[0].tolist() == [1, 6]
+    kept[0] = -1
+    assert subset[0].tolist() == [-1, 6]
+
+
+class _Signed(torch_data.Dataset):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, i: int) -> Any:
+        return torch.tensor([i, 6])

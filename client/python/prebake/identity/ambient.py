@@ -29,6 +29,8 @@ _FLAGS: tuple[tuple[str, str, Any], ...] = (
     ("torch", "are_deterministic_algorithms_enabled", False),
     ("torch", "get_float32_matmul_precision", "highest"),
     ("torch._C", "_len_torch_dispatch_stack", 0),
+    ("cv2", "getNumThreads", len(os.sched_getaffinity(0))),
+    ("cv2", "useOptimized", True),
     ("torchvision.tv_tensors._torch_function_helpers", "_TORCHFUNCTION_SUBCLASS", False),
 )
 #: The same without the values, and what tells whether others may have changed: as few calls as can be, since
