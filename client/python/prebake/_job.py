@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from typing import Any
 
-from prebake.errors import warn_once
+from prebake.errors import printable, warn_once
 
 #: A lost daemon is looked for again this often: seldom enough to cost nothing, often enough to profit from a
 #: restart.
@@ -168,7 +168,7 @@ def _warn(error: Exception) -> None:
 
 def _name() -> str:
     script = sys.argv[0] if sys.argv else ""
-    return os.path.basename(script) or "python"
+    return printable(os.path.basename(script)) or "python"
 
 
 def _before_fork() -> None:

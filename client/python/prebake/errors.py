@@ -53,6 +53,11 @@ class Code(enum.StrEnum):
     NO_ROOM = "R42"
 
 
+def printable(text: str) -> str:
+    """A text that can be sent and printed: names of files need not be of characters."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class Refused(Exception):
     """Prebake cannot tell what something is, so it will not cache it.
 
@@ -60,9 +65,8 @@ class Refused(Exception):
     """
 
     def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
+        self.code, self.reason = code, printable(reason)
+        super().__init__(self.reason)
 
     def __reduce__(self) -> tuple[type[Refused], tuple[Code, str]]:
         return (Refused, (self.code, self.reason))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from prebake import _job, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.encoder import digest
-from prebake.errors import Refused, not_cached, warn_once
+from prebake.errors import Refused, not_cached, printable, warn_once
 from prebake.identity import world
 from prebake.identity.world import World
 from prebake.leases import kinds
@@ -499,7 +499,7 @@ class Proof:
 
     def _split(self, key: bytes, why: str) -> Split:
         # It may be of one kind of a function's values alone, where the others are proven.
-        place = self._place or self._here.digest
+        place, why = self._place or self._here.digest, printable(why)
         _proven.discard((*self._name[:2], place))
         kind, *more = self._collection.stand(place, differs=(key, why), part=place != self._here.digest)
         # Another process of the same world may have been first.
