@@ -1,5 +1,5 @@
-"""Names that are no characters: of the script, of files, of folders, and in the surroundings. A job goes on as
-without a cache."""
+"""Names that are no characters: of the script, of files, of folders, and in the surroundings. A job goes on
+as without a cache."""
 
 import os
 import subprocess
