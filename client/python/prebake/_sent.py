@@ -117,7 +117,9 @@ def _with_named(reduced: Any, function: types.FunctionType) -> Any:
     _, slots = reduced[2]
     held, sent = function.__globals__, slots["__globals__"]
     named = (name for name in _words(function.__code__) if name in held and name not in sent)
-    sent |= {name: held[name] for name in itertools.islice(named, NAMED_MAX) if _is_data(held[name])}
+    # All of them together are no larger than this takes.
+    sink = _Sink()
+    sent |= {name: held[name] for name in itertools.islice(named, NAMED_MAX) if _is_data(held[name], sink)}
     return reduced
 
 
@@ -129,12 +131,12 @@ def _words(code: types.CodeType) -> Iterator[str]:
             yield from dict.fromkeys(_WORD.findall(constant))
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: Any, sink: _Sink) -> bool:
     """Whether a value can be sent without what defines it: a word may name anything by chance."""
     if callable(value) or type(value).__module__ in packages.SCRIPTS:
         return False
     try:
-        pickle.Pickler(_Sink(), pickle.HIGHEST_PROTOCOL).dump(value)
+        pickle.Pickler(sink, pickle.HIGHEST_PROTOCOL).dump(value)
     except Exception:
         return False
     return True
@@ -144,7 +146,8 @@ def _is_importable(value: Any) -> bool:
     """Whether another process finds it by its module and its name."""
     if value.__module__ in packages.SCRIPTS:
         return False
-    names, found = value.__qualname__.split("."), sys.modules.get(value.__module__)
+    # A partial function that is remembered has no name.
+    names, found = getattr(value, "__qualname__", "").split("."), sys.modules.get(value.__module__)
     for name in names:
         found = getattr(found, name, None)
     return found is value

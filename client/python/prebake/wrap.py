@@ -180,8 +180,11 @@ def _of_subset(dataset: Any, steps: Any, how: _How) -> Any:
 def _counts_from_end(indices: Any) -> bool:
     """Whether a subset asks for items by negative numbers: what those give, only the data set knows."""
     try:
-        return bool(len(indices) and min(indices) < 0)
-    except (TypeError, ValueError):
+        # Arrays and tensors have their own, which takes a thousandth of the time.
+        least = indices.min if hasattr(indices, "min") else lambda: min(indices)
+        return bool(len(indices) and least() < 0)
+    except Exception:
+        # Of whatever kind they are: then it is asked as it is.
         return True
 
 

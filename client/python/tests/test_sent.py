@@ -65,7 +65,7 @@ def _each() -> list[Any]:
         *(str.upper, str.__add__, vars(int)["from_bytes"], types.FunctionType.__code__, "a".__add__),
         *(types.MappingProxyType({1: 2}), functools.partial(len), int | str, staticmethod(len)),
         *(classmethod(function), functools.lru_cache(function), typing.NewType("New", int)),
-        *(struct.Struct("<i"), re.compile("a")),
+        *(struct.Struct("<i"), re.compile("a"), functools.lru_cache(functools.partial(function))),
     ]
 
 

@@ -365,7 +365,7 @@ def _see(code: types.CodeType, frame: types.FrameType) -> bool:
     scopes = _scopes()
     if code.co_name == place.ASKING[0] and code.co_filename.endswith(place.ASKING[1]):
         _depend(IN_WORKER)
-        return True
+        return bool(scopes)
     file = _file_of(code, frame)
     if not file:
         if len(_installed) < INSTALLED_MAX:
