@@ -123,6 +123,8 @@ def test_an_object_that_is_gone_is_the_jobs_own_error(job: Node, s3: S3, kind: s
     urls = [s3.put(f"item/{i}", content(i)) for i in range(3)]
     task = {"kind": kind, "reader": "boto3", "urls": urls}
     job.run(**task)
+    # The second waits until the function was tried elsewhere, for which the object has to be there.
+    job.run(**task)
     s3.client.delete_object(Bucket="data", Key="item/1")
     cached, uncached = job.run(**task), job.run(off=True, **task)
     assert cached["values"] == uncached["values"]
@@ -150,10 +152,10 @@ def test_an_epoch_sees_what_was_overwritten_in_the_one_before(job: Node, s3: S3,
     s3.put("item/2", content(2, 1))
     (job.folder / "go").touch()
     result = job.finish(process)
-    # A function that was not tried elsewhere yet may be called again for the two that are there, to compare.
-    compared = 2 if kind in ("declared", "cached") else 0
     assert result["values"] == expected(content(0), content(1), content(2, 1))
-    assert 4 <= result["calls"] <= 4 + compared
+    # The two that are there may be computed again, to compare: a function was not tried elsewhere yet, and the
+    # file for which the script looked meanwhile makes this another world.
+    assert 4 <= result["calls"] <= 4 + 2
 
 
 @pytest.mark.parametrize("kind", ["paths", "dataset", "cached"])
