@@ -112,7 +112,7 @@ class Chain:
         self._asked = asks.Asks()
         self._tracked: dict[str, Any] = {}
         self._block: Block | None = None
-        self._scope = Scope()
+        self._scope = Scope(is_placed=True)
         #: Not shared from here on; and why, if that holds for later runs too.
         self._through = False
         self.refused: Refused | None = None
@@ -354,14 +354,14 @@ class Chain:
             }
         scope = self._scope
         around, switches = world.current(), world.Switches()
-        with place.watched() as seed, self._stream.given(tracked), Recorder(scope=scope) as record:
+        with self._stream.given(tracked), Recorder(scope=scope) as record:
             block = record.gave(self._taken(tracked))
         switched = switches.changed(around)
         if not marks.is_pure(self._stream.roots()[0]):
             self._asked.ran_on.update(dict.fromkeys(scope.names_beside_world(self._known.reached)))
             record.incomplete = record.incomplete or scope.unseen or None
         drawn = tripwire.moved(before)
-        if seed.asked:
+        if scope.worker_seed:
             raise Tripped("its worker's seed", before, self._stream)
         # Another thread may have drawn meanwhile: then it must not be put back.
         if drawn is not None and (threading.active_count() == 1 or tripwire.draws(self._run_again)):

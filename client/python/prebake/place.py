@@ -6,11 +6,10 @@ seed that is another in each epoch.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 _WORKER = "torch.utils.data._utils.worker"
@@ -35,58 +34,20 @@ def listen(asked: Callable[[str], None]) -> None:
     """Has `asked` told from now on which fields are asked for of this worker, in this process."""
     module = sys.modules.get(_WORKER)
     info = getattr(module, "_worker_info", None)
-    if info is not None and not hasattr(type(info), "_prebake_heard"):
-        module._worker_info = _stand_in(info, _heard(type(info), asked))  # type: ignore[union-attr]
+    if info is None or hasattr(type(info), "_prebake_heard"):
+        return
+    cls = _heard(type(info), asked)
+    stand_in = cls.__new__(cls)
+    # It is frozen, with slots or without: that depends on torch's version.
+    for name in getattr(info, "__dataclass_fields__", None) or vars(info):
+        object.__setattr__(stand_in, name, getattr(info, name))
+    module._worker_info = stand_in  # type: ignore[union-attr]
 
 
 @functools.cache
 def _heard(base: type, asked: Callable[[str], None]) -> type:
     def get(self: Any, name: str) -> Any:
         asked(name)
-        return object.__getattribute__(self, name)
-
-    return type(base.__name__, (base,), {"__getattribute__": get, "_prebake_heard": True})
-
-
-def _stand_in(info: Any, cls: type) -> Any:
-    made = cls.__new__(cls)
-    # It is frozen, with slots or without: that depends on torch's version.
-    for name in getattr(info, "__dataclass_fields__", None) or vars(info):
-        object.__setattr__(made, name, object.__getattribute__(info, name))
-    return made
-
-
-class SeedAsked:
-    """Whether a worker's seed, or a generator of it, was asked for."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-
-@contextlib.contextmanager
-def watched() -> Iterator[SeedAsked]:
-    """Tells whether what runs inside asks for its worker's seed."""
-    seen = SeedAsked()
-    module = sys.modules.get(_WORKER)
-    info = getattr(module, "_worker_info", None)
-    if module is None or info is None:
-        yield seen
-        return
-    stand_in = _stand_in(info, _class(type(info)))
-    object.__setattr__(stand_in, "_prebake_seen", seen)
-    module._worker_info = stand_in  # type: ignore[attr-defined]
-    try:
-        yield seen
-    finally:
-        if module._worker_info is stand_in:  # type: ignore[attr-defined]
-            module._worker_info = info  # type: ignore[attr-defined]
-
-
-@functools.cache
-def _class(base: type) -> type:
-    def get(self: Any, name: str) -> Any:
-        if name in SEEDS:
-            object.__getattribute__(self, "_prebake_seen").asked = True
         return object.__getattribute__(self, name)
 
     return type(base.__name__, (base,), {"__getattribute__": get, "_prebake_heard": True})

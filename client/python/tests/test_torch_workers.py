@@ -58,3 +58,37 @@ def test_what_only_asks_whether_is_shared_by_all_workers(daemon: PrivateDaemon, 
     # Here and in a worker; two of each are made again in what is a new world.
     assert counts[0] < 5 * 8
     assert counts[1] <= 4
+
+
+IN_A_STREAM = """
+import json
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+import prebake
+def place(i):
+    {asks}
+    return torch.tensor([i, of])
+place = prebake.cached(place)
+class Numbers(IterableDataset):
+    def __iter__(self):
+        yield from map(place, range(4))
+if __name__ == "__main__":
+    wrapped = prebake.wrap(Numbers())
+    print(json.dumps([
+        sorted(batch.tolist() for batch in DataLoader(wrapped, 2, num_workers=workers))
+        for workers in (0, 2, 1, 2, 0)
+    ]))
+"""
+
+
+@pytest.mark.parametrize("asks", [each for each in ASKS if each != "seed"])
+def test_a_function_in_a_stream_that_asks_is_made_for_that_worker(
+    daemon: PrivateDaemon, tmp_path: Path, asks: str
+) -> None:
+    script = IN_A_STREAM.format(asks=ASKS[asks])
+    uncached = script.replace("wrapped = prebake.wrap(Numbers())", "wrapped = Numbers()")
+    (tmp_path / "main.py").write_text(uncached.replace("place = prebake.cached(place)", ""))
+    expected = run_main(daemon, tmp_path).splitlines()[-1]
+    (tmp_path / "main.py").write_text(script)
+    for _ in range(3):
+        assert run_main(daemon, tmp_path).splitlines()[-1] == expected

@@ -100,7 +100,11 @@ class Scope:
     """What is watched together: the elements of one pipeline, the calls of one function. Code is not seen
     each time it starts, so that what one element ran counts for all after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_placed: bool = False) -> None:
+        """`is_placed` if each worker of a loader has elements of its own anyway."""
+        self._is_placed = is_placed
+        #: Whether what is another one in each epoch of a loader's worker was asked for.
+        self.worker_seed = False
         self.elements = 0
         #: Whether the last one that was seen in full took little longer for it.
         self._is_cheap = False
@@ -124,7 +128,9 @@ class Scope:
         """Takes what ran in a scope inside this one."""
         self._codes.update(other._codes)
         self._imported.update(other._imported)
-        self.variables.update(other.variables)
+        for name in other.variables:
+            self.reads(name)
+        self.worker_seed = self.worker_seed or other.worker_seed
         self.unseen = self.unseen or other.unseen
 
     def is_due(self) -> bool:
@@ -142,9 +148,18 @@ class Scope:
 
     def depends(self, name: str) -> None:
         if name.startswith(VARIABLE):
-            self.variables[name.removeprefix(VARIABLE)] = None
+            self.reads(name.removeprefix(VARIABLE))
         else:
             self._imported[name.removeprefix(CODE)] = None
+
+    def reads(self, variable: str) -> None:
+        if not self._is_placed or variable not in (IN_WORKER, WORKER):
+            self.variables[variable] = None
+
+    def asks_for_seed(self) -> None:
+        self.worker_seed = True
+        if not self._is_placed:
+            self.unseen = self.unseen or "its loader's worker has another seed in each epoch"
 
     def ran(self, code: types.CodeType, file: str, space: dict[str, Any]) -> None:
         self._codes.setdefault(id(code), (code, file, space))
@@ -396,7 +411,7 @@ def _read_variable(asking: types.FrameType) -> None:
 
 def _depend(variable: str) -> None:
     for scope in _scopes():
-        scope.variables[variable] = None
+        scope.reads(variable)
 
 
 def worker_asked(field: str) -> None:
@@ -405,7 +420,7 @@ def worker_asked(field: str) -> None:
         _depend(WORKER)
     elif field in place.SEEDS:
         for scope in _scopes():
-            scope.unseen = scope.unseen or "its loader's worker has another seed in each epoch"
+            scope.asks_for_seed()
 
 
 def _file_of(code: types.CodeType, frame: types.FrameType) -> str:

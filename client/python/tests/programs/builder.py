@@ -66,6 +66,14 @@ class Builder:
         self.left: list[str] = []
         #: Functions in the script that are given each call, and its number.
         self.inside: list[str] = []
+        #: Lines that whoever begins to work on calls runs first, in the script.
+        self.begun: list[str] = []
+        #: Where rows are made, and where if that is to be another place than the script (`surroundings.py`);
+        #: by which kinds of numbers, and what precedes the names of their files.
+        self.way = self.way_begun = "here"
+        self.is_placed = False
+        self.numbers: tuple[str, ...] = ("x",)
+        self.prefix = ""
         #: How many calls or elements there are in a run, and the one that alone has what constructs make.
         self.count = 3
         self.rare: int | None = None

@@ -127,7 +127,7 @@ def between_folders(b: Builder) -> str:
     b.data |= {f"at{b.n}{end}/here.txt": f"{k}\n" for end, k in (("a", 3), ("b", 5))}
     b.data[f"at{b.n}c/unused.txt"] = "1\n"
     # What the fronts open is in each.
-    b.data |= {f"at{b.n}{end}/{i}.dat": f"{i}\n" for end in "ab" for i in range(3)}
+    b.data |= {f"at{b.n}{end}/{b.prefix}{i}.dat": f"{i}\n" for end in "ab" for i in range(3)}
     b.need("main", "import os")
     b.add("main", f"HOME_{b.n} = os.path.dirname(os.path.abspath(__file__))")
     b.add("main", f"def go_{b.n}(j):\n    os.chdir(os.path.join(HOME_{b.n}, 'at{b.n}' + 'ab'[j % 2]))")

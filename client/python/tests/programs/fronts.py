@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 
+import surroundings
 from builder import Builder
 
 #: Calls where something changes between them.
@@ -33,11 +34,12 @@ def _function(b: Builder, head: str = "def f(i):", *decorators: str) -> None:
 def _calls(b: Builder, call: str) -> str:
     """The rows of all calls; where something changes between them, two arguments take turns."""
     if not b.between:
-        return f"[{call} for i in range({b.count})]"
+        return f"[{call} {surroundings.number(b, f'range({b.count})')}]"
     for each in b.inside:
         call = f"{each}(j, lambda i=i: {call})"
     before, after = ", ".join(b.between), "".join(f", {each}" for each in b.after)
-    return f"[({before}, {call}{after})[{len(b.between)}] for j in range({CALLS}) for i in [j % 2]]"
+    each = surroundings.number(b, "[j % 2]")
+    return f"[({before}, {call}{after})[{len(b.between)}] for j in range({CALLS}) {each}]"
 
 
 def _whole(b: Builder, every: str) -> str:
@@ -56,7 +58,7 @@ def finish(b: Builder, name: str) -> None:
     if b.between and b.between[0] not in rows:
         # All is made in one call: what is set is set before it.
         b.add("main", f"for j in range(1):\n    {', '.join(b.between)}")
-    body = f"rows = {rows}"
+    body = f"rows = {surroundings.rows(b, rows)}"
     for each in reversed(b.around):
         body = f"with {each}:\n" + textwrap.indent(body, "    ")
     b.add("main", body, "for row in rows:\n    print(repr(row))")
@@ -72,9 +74,9 @@ def function(b: Builder) -> str:
 
 @front(3)
 def function_of_files(b: Builder) -> str:
-    b.data |= {f"{i}.dat": f"{i}\n" for i in range(b.count)}
+    file = surroundings.file(b)
     _function(b, "def f(path):\n    i = int(open(path).read())", "@prebake.cached(inputs=['path'])")
-    return _calls(b, f"{b.use('main', b.host)}f(f'{{i}}.dat')")
+    return _calls(b, f"{b.use('main', b.host)}f({file('i')})")
 
 
 @front(3)
@@ -118,11 +120,11 @@ def generator(b: Builder) -> str:
 
 @front(1)
 def steps(b: Builder) -> str:
-    b.data |= {f"{i}.dat": f"{i}\n" for i in range(b.count)}
+    file = surroundings.file(b)
     b.add(b.host, "def load(path):\n    return int(open(path).read())")
     _function(b)
     host = b.use("main", b.host)
-    b.add("main", f"ds = prebake.wrap([f'{{i}}.dat' for i in range({b.count})], [{host}load, {host}f])")
+    b.add("main", f"ds = prebake.wrap([{file('i')} for i in range({b.count})], [{host}load, {host}f])")
     return _calls(b, "ds[i]")
 
 

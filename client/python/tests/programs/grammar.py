@@ -6,12 +6,13 @@ import importlib
 import random
 from collections.abc import Sequence
 
+import surroundings
 from builder import CONSTRUCTS, Builder, Program
 from fronts import FRONTS, finish
 
 KINDS = (
     *("settings", "library", "names", "objects", "patches", "files", "between", "hidden", "given"),
-    *("effects", "compiled", "switched", "named", "within"),
+    *("effects", "compiled", "switched", "named", "within", "begun"),
 )
 for kind in KINDS:
     # Each adds its own; a seed means the same as long as the order is.
@@ -41,6 +42,8 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
     """The program of a seed; or with another front, or only with some of its constructs, by their places."""
     of_seed, names = drawn(seed)
     b = Builder(seed)
+    surroundings.draw(b)
+    b.is_placed = any(names[n].startswith("placed") for n in (range(len(names)) if keep is None else keep))
     kept = range(len(names)) if keep is None else keep
     rng = random.Random(f"{seed} rare")
     if not rng.randrange(RARE_EVERY):
@@ -53,4 +56,5 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
         b.part(CONSTRUCTS[names[n]](b))
     b.begin(len(names))
     finish(b, front or of_seed)
-    return b.program(front or of_seed, [names[n] for n in kept])
+    drawn_too = [f"made: {b.way}", f"numbers: {', '.join(b.numbers)}", f"names: {b.prefix!a}"]
+    return b.program(front or of_seed, [*(names[n] for n in kept), *drawn_too])

@@ -60,9 +60,9 @@ class Work:
 
     def _seeds(self) -> Iterator[int]:
         """From the first on, all or those whose programs have constructs that are asked for."""
-        wanted = self.asked.construct
+        wanted = tuple(self.asked.construct)
         for seed in itertools.count(self.asked.first):
-            if not wanted or not set(wanted).isdisjoint(grammar.drawn(seed)[1]):
+            if not wanted or any(name.startswith(wanted) for name in grammar.drawn(seed)[1]):
                 yield seed
 
     def worker(self) -> None:
@@ -132,9 +132,8 @@ def main() -> int:
         "--construct",
         action="append",
         default=[],
-        choices=list(builder.CONSTRUCTS),
         metavar="NAME",
-        help="only programs that have it, or another that is named so",
+        help="only programs with a construct whose name begins so, or as another that is given",
     )
     arguments.add_argument("--seconds", type=float, help="begin no program after so long")
     arguments.add_argument("--keep", type=Path, help="where programs that fail are written down")
@@ -145,6 +144,9 @@ def main() -> int:
         "--before", action="append", default=[], help="a line for each cached run to begin with"
     )
     asked = arguments.parse_args()
+    for name in asked.construct:
+        if not any(each.startswith(name) for each in builder.CONSTRUCTS):
+            arguments.error(f"no construct is named {name}...")
     work = Work(asked)
     workers = [threading.Thread(target=work.worker) for _ in range(asked.jobs)]
     for each in workers:

@@ -1,0 +1,60 @@
+"""What code asks the process by name counts, also where a job switches it between two calls."""
+
+from pathlib import Path
+
+import pytest
+from scripts import run_main
+
+from prebake._demo_daemon import PrivateDaemon
+
+#: What asks, and what sets it to the first and to the second.
+SETTINGS = {
+    "gc.isenabled()": ("gc.enable()", "gc.disable()"),
+    "gc.get_threshold()": ("gc.set_threshold(700)", "gc.set_threshold(50)"),
+    "sys.getswitchinterval()": ("sys.setswitchinterval(0.005)", "sys.setswitchinterval(0.02)"),
+    "resource.getrlimit(resource.RLIMIT_NOFILE)": (
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 600))",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (400, 600))",
+    ),
+    "sorted(os.sched_getaffinity(0))": (
+        "os.sched_setaffinity(0, ALL)",
+        "os.sched_setaffinity(0, {min(ALL)})",
+    ),
+    "faulthandler.is_enabled()": ("faulthandler.enable()", "faulthandler.disable()"),
+    "tracemalloc.is_tracing()": ("tracemalloc.start()", "tracemalloc.stop()"),
+}
+SCRIPT = """
+import faulthandler, gc, json, os, resource, sys, tracemalloc
+import prebake
+ALL = os.sched_getaffinity(0)
+def asked(i):
+    return [{asks}, i]
+{front}
+print(json.dumps([({first}, each(0), {second}, each(0), each(1))[1::2] for _ in range(3)], default=str))
+"""
+FRONTS = {
+    "function": "each = prebake.cached(asked)",
+    "data set": """
+class Data:
+    def __len__(self):
+        return 2
+    def __getitem__(self, i):
+        return asked(i)
+data = prebake.wrap(Data())
+each = lambda i: data[i]
+""",
+}
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("asks", SETTINGS)
+def test_what_is_switched_is_asked_anew(daemon: PrivateDaemon, tmp_path: Path, asks: str, front: str) -> None:
+    first, second = SETTINGS[asks]
+    script = SCRIPT.format(asks=asks, front=FRONTS[front], first=first, second=second)
+    (tmp_path / "main.py").write_text(
+        script.replace("prebake.cached(asked)", "asked").replace("prebake.wrap", "")
+    )
+    expected = run_main(daemon, tmp_path)
+    (tmp_path / "main.py").write_text(script)
+    for _ in range(3):
+        assert run_main(daemon, tmp_path) == expected
