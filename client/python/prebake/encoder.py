@@ -208,9 +208,9 @@ class Encoder:
         if len(self.leaves) < LEAVES_MAX:
             self.leaves.append(leaf)
 
-    def asks(self, function: Any, *arguments: Any) -> None:
+    def asks(self, function: Any, dotted: str, *arguments: Any) -> None:
         """A call by which code asks what the process is set to: that counts."""
-        self.told.update(askers.asked(function, arguments))
+        self.told.update(askers.asked(function, dotted, arguments))
 
     def variable(self, name: str) -> None:
         """An environment variable that code reads by its name: its value counts."""

@@ -198,8 +198,8 @@ class Scan:
         if dotted == "importlib.metadata.version" and self._version(call):
             return
         if dotted in _PROCESSORS and not self.encoder.by_itself:
-            self.encoder.asks(os.cpu_count)
-            self.encoder.asks(os.sched_getaffinity, 0)
+            self.encoder.asks(os.cpu_count, "os.cpu_count")
+            self.encoder.asks(os.sched_getaffinity, "os.sched_getaffinity", 0)
             return
         if dotted in ("builtins.vars", "builtins.dir"):
             if call.args == ():
@@ -226,8 +226,8 @@ class Scan:
         if dotted in calls.COMPILED_READERS and not named:
             self.encoder.unheard.add(dotted)
         value, rest = self.walk(callee)
-        if not rest and call.args is not None and not call.keywords and askers.tells(value):
-            self.encoder.asks(value, *map(self._plain, call.args))
+        if not rest and call.args is not None and not call.keywords and askers.tells(value, dotted):
+            self.encoder.asks(value, dotted, *map(self._plain, call.args))
         if callee.path[-1] in calls.LOCAL_TIME:
             self._time_zone()
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:

@@ -20,11 +20,15 @@ SETTINGS = {
         "os.sched_setaffinity(0, ALL)",
         "os.sched_setaffinity(0, {min(ALL)})",
     ),
+    "mp.get_start_method()": (
+        "mp.set_start_method('fork', force=True)",
+        "mp.set_start_method('spawn', force=True)",
+    ),
     "faulthandler.is_enabled()": ("faulthandler.enable()", "faulthandler.disable()"),
     "tracemalloc.is_tracing()": ("tracemalloc.start()", "tracemalloc.stop()"),
 }
 SCRIPT = """
-import faulthandler, gc, json, os, resource, sys, tracemalloc
+import faulthandler, gc, json, multiprocessing as mp, os, resource, sys, tracemalloc
 import prebake
 ALL = os.sched_getaffinity(0)
 def asked(i):

@@ -153,8 +153,8 @@ def test_an_epoch_sees_what_was_overwritten_in_the_one_before(job: Node, s3: S3,
     (job.folder / "go").touch()
     result = job.finish(process)
     assert result["values"] == expected(content(0), content(1), content(2, 1))
-    # The two that are there may be computed again, to compare: a function was not tried elsewhere yet, and the
-    # file for which the script looked meanwhile makes this another world.
+    # The two that are there may be computed again, to compare: a function was not tried elsewhere yet, and
+    # the file for which the script looked meanwhile makes this another world.
     assert 4 <= result["calls"] <= 4 + 2
 
 

@@ -158,11 +158,8 @@ def begun_start_method(b: Builder) -> str:
 @construct
 def begun_search(b: Builder) -> str:
     b.data |= {f"way{b.n}_{w}/chosen{b.n}.py": f"VALUE = {w + 3}\n" for w in (0, 1)}
-    begun(
-        b,
-        f"sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), f'way{b.n}_{{{{w}}}}'))",
-        "import os, sys",
-    )
+    folder = f"os.path.join(os.path.dirname(os.path.abspath(__file__)), f'way{b.n}_{{{{w}}}}')"
+    begun(b, f"sys.path.insert(0, {folder})", "import os, sys")
     b.add(
         b.home,
         f"""

@@ -184,7 +184,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         "code": "timeout" if late else os.waitstatus_to_exitcode(status),
         "out": out,
         "said": said,
-        "counts": json.loads(counts or "{}"),
+        # A child of a program whose end an edit took away tells its own.
+        "counts": json.JSONDecoder().raw_decode(counts or "{}")[0],
         "seconds": time.monotonic() - began,
         "cpu": usage.ru_utime + usage.ru_stime,
     }
