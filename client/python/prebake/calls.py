@@ -123,7 +123,12 @@ CALLS: dict[str, Code | str] = {
     ),
     # Its header tells when it was made, unless it is told.
     "gzip.compress": Code.CLOCK,
-    **dict.fromkeys(["multiprocessing.current_process", "os.getloadavg", "ssl.RAND_bytes"], Code.CLOCK),
+    **dict.fromkeys(
+        words(
+            "multiprocessing.current_process asyncio.current_task asyncio.all_tasks os.getloadavg ssl.RAND_bytes"
+        ),
+        Code.CLOCK,
+    ),
     # The network.
     **dict.fromkeys(
         words(
