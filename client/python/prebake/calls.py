@@ -123,12 +123,12 @@ CALLS: dict[str, Code | str] = {
     ),
     # Its header tells when it was made, unless it is told.
     "gzip.compress": Code.CLOCK,
+    # Who works on it, and how busy the machine is.
     **dict.fromkeys(
-        words(
-            "multiprocessing.current_process asyncio.current_task asyncio.all_tasks os.getloadavg ssl.RAND_bytes"
-        ),
+        words("multiprocessing.current_process asyncio.current_task asyncio.all_tasks os.getloadavg"),
         Code.CLOCK,
     ),
+    "ssl.RAND_bytes": Code.CLOCK,
     # The network.
     **dict.fromkeys(
         words(
