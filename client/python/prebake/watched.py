@@ -226,10 +226,15 @@ class Watched:
         held, made = fill.stored(i), self._made.get(i)
         if held is not None and held[0] is not None:
             return held
-        return None, self._value(i) if made is None else made.value
+        return self._once_more(i) if made is None else (None, made.value)
 
     def _once_more(self, i: int) -> Held:
-        return None, self._value(i)
+        known_by, _ = self._described()
+        with Recorder(self._background, self._scope) as record:
+            value = self._value(i)
+        # What is made to be compared is not stored, but its code may keep what it read all the same.
+        self._scope.kept(record.stats, known_by.reached)
+        return None, value
 
     def _first(self, i: int) -> Held:
         made = self._made[i] = self._run(self.fill, i)
