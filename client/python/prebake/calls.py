@@ -123,9 +123,13 @@ CALLS: dict[str, Code | str] = {
     ),
     # Its header tells when it was made, unless it is told.
     "gzip.compress": Code.CLOCK,
-    # Who works on it, and how busy the machine is.
+    # Who works on it, and how busy it and the machine are.
     **dict.fromkeys(
-        words("multiprocessing.current_process asyncio.current_task asyncio.all_tasks os.getloadavg"),
+        words(
+            "multiprocessing.current_process asyncio.current_task asyncio.all_tasks os.getloadavg os.getpgrp "
+            "os.getpgid os.getsid gc.get_count gc.get_freeze_count sys.getallocatedblocks "
+            "tracemalloc.get_traced_memory tracemalloc.get_tracemalloc_memory"
+        ),
         Code.CLOCK,
     ),
     "ssl.RAND_bytes": Code.CLOCK,
@@ -164,7 +168,11 @@ CALLS: dict[str, Code | str] = {
             "os.getenvb os.path.expandvars platform.node platform.uname getpass.getuser sys.argv "
             "sys.path locale.getlocale os.environ os.getenv os.putenv os.unsetenv os.get_exec_path "
             "multiprocessing.cpu_count pathlib.Path.cwd locale.getpreferredencoding "
-            "socket.gethostname os.getuid os.geteuid os.getgid os.getegid"
+            "socket.gethostname os.getuid os.geteuid os.getgid os.getegid "
+            # How this process is set, which it may switch between two calls.
+            "gc.isenabled gc.get_threshold gc.get_debug sys.getswitchinterval sys.getdlopenflags "
+            "resource.getrlimit os.getpriority faulthandler.is_enabled tracemalloc.is_tracing "
+            "tracemalloc.get_traceback_limit multiprocessing.get_start_method"
         ),
         Code.ENVIRONMENT,
     ),

@@ -20,7 +20,6 @@ from prebake import packages
 from prebake._job import native
 from prebake.addresses import without
 from prebake.errors import Code, Refused
-from prebake.identity import askers
 from prebake.identity.executed import Reached
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, MEMBERS_MAX, Leaf, shown
 from prebake.lookup import public, verdict_of
@@ -98,8 +97,6 @@ class Encoder:
         #: Environment variables and files whose content counts.
         self.variables: dict[str, str | None] = {}
         self.files: dict[str, bytes | None] = {}
-        #: What code asks the process by name, and what it says.
-        self.told: dict[str, str] = {}
         #: What code calls that opens files unheard, and whether it opens any whose names are not written in
         #: it.
         self.unheard: set[str] = set()
@@ -207,10 +204,6 @@ class Encoder:
         self.out += written
         if len(self.leaves) < LEAVES_MAX:
             self.leaves.append(leaf)
-
-    def asks(self, function: Any, dotted: str, *arguments: Any) -> None:
-        """A call by which code asks what the process is set to: that counts."""
-        self.told.update(askers.asked(function, dotted, arguments))
 
     def variable(self, name: str) -> None:
         """An environment variable that code reads by its name: its value counts."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from prebake import bytecode, calls, packages, stack
 from prebake.errors import Code, Refused
-from prebake.identity import askers
 from prebake.lookup import as_value, covers, dotted_of, is_listed, public, verdict_of
 from prebake.named_files import NamedFiles
 from prebake.orders import Orders
@@ -198,8 +197,8 @@ class Scan:
         if dotted == "importlib.metadata.version" and self._version(call):
             return
         if dotted in _PROCESSORS and not self.encoder.by_itself:
-            self.encoder.asks(os.cpu_count, "os.cpu_count")
-            self.encoder.asks(os.sched_getaffinity, "os.sched_getaffinity", 0)
+            self.encoder.watch.is_loose = True
+            self.encoder.text("processors", str(os.cpu_count()), str(sorted(os.sched_getaffinity(0))))
             return
         if dotted in ("builtins.vars", "builtins.dir"):
             if call.args == ():
@@ -226,20 +225,11 @@ class Scan:
         if dotted in calls.COMPILED_READERS and not named:
             self.encoder.unheard.add(dotted)
         value, rest = self.walk(callee)
-        if not rest and call.args is not None and not call.keywords and askers.tells(value, dotted):
-            self.encoder.asks(value, dotted, *map(self._plain, call.args))
         if callee.path[-1] in calls.LOCAL_TIME:
             self._time_zone()
         if len(rest) == 1 and packages.owner(type(value).__module__) is not None:
             # A method of an installed object; the user's own classes are judged by their code.
             self._method_named(rest[0], call, seeded=False)
-
-    def _plain(self, given: Symbol) -> Any:
-        """An argument's value, if it is known."""
-        if isinstance(given, Const):
-            return given.value
-        value, rest = self.walk(given) if isinstance(given, Name) else (_ABSENT, ())
-        return _ABSENT if rest else value
 
     def _judge(self, dotted: str, call: Call) -> None:
         verdict = verdict_of(dotted)

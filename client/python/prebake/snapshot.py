@@ -19,7 +19,7 @@ from typing import Any
 
 from prebake import bytecode, packages, surroundings
 from prebake._job import native
-from prebake.identity import ambient, askers
+from prebake.identity import ambient
 from prebake.purity import assigned
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
@@ -44,7 +44,6 @@ class Snapshot:
 
     __slots__ = (
         "_arrays",
-        "_asked",
         "_classes",
         "_contents",
         "_lengths",
@@ -83,9 +82,7 @@ class Snapshot:
         self._reach([held for space, name in self._places for held in self._space(space, (name,))], SET_MAX)
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
-        #: How many things that code asks the process were known: a description may come upon more.
-        self._asked = askers.count()
-        calls = [(tells, tells()) for tells in (*askers.named(), *ambient.asked())]
+        calls = [(tells, tells()) for tells in ambient.asked()]
         for name, attribute in (*surroundings.FLAGS_OF, *ambient.SETTINGS):
             module = sys.modules.get(name)
             flag = getattr(module, attribute, _ABSENT)
@@ -190,7 +187,7 @@ class Snapshot:
 
     def is_short(self) -> bool:
         """Whether a description that was made since relies on more of what is set in installed code."""
-        return len(assigned.places()) != len(self._places) or self._asked != askers.count()
+        return len(assigned.places()) != len(self._places)
 
     def compares(self, values: Iterable[Any]) -> bool:
         """Whether it compares what each of these refers to."""
@@ -198,8 +195,6 @@ class Snapshot:
 
     def others_hold(self) -> bool:
         """Whether what is not compared natively is as it was."""
-        if self._asked != askers.count():
-            return False
         if not self._tables and not self._arrays:
             return True
         lengths, contents = list(map(len, self._tables)), list(map(_content, self._arrays))

@@ -73,8 +73,6 @@ def surround(encoder: Encoder) -> None:
     for path, content in sorted(encoder.files.items()):
         # Where the file lies does not count, only what it holds; its name is in the code.
         _named(encoder, "environment", f"[file] {path}", content)
-    for name, said in sorted(encoder.told.items()):
-        encoder.again(*_part("environment", f"[process] {name}", said))
     for module, _ in FLAGS_OF:
         encoder.watch.looked_up(sys.modules, module)
     for (distribution, module, attribute, _), value in zip(FLAGS, flags(), strict=True):

@@ -128,7 +128,8 @@ class Scope:
         """Takes what ran in a scope inside this one."""
         self._codes.update(other._codes)
         self._imported.update(other._imported)
-        for name in other.variables:
+        # As a list: other threads add to it meanwhile.
+        for name in list(other.variables):
             self.reads(name)
         self.worker_seed = self.worker_seed or other.worker_seed
         self.unseen = self.unseen or other.unseen

@@ -106,13 +106,6 @@ def begun_collection(b: Builder) -> str:
 
 
 @construct
-def begun_affinity(b: Builder) -> str:
-    begun(b, "os.sched_setaffinity(0, {{0}} if (w + {k}) % 2 else {{0, 1}})", "import os")
-    b.need(b.home, "import os")
-    return "len(os.sched_getaffinity(0)) + i"
-
-
-@construct
 def begun_temporary(b: Builder) -> str:
     begun(b, "tempfile.tempdir = f'/tmp/w{{w + {k}}}'", "import tempfile")
     b.need(b.home, "import tempfile")

@@ -1,4 +1,4 @@
-"""What code asks the process by name counts, also where a job switches it between two calls."""
+"""What tells how a process is set is as without the cache, also where a job switches it between two calls."""
 
 from pathlib import Path
 
@@ -16,10 +16,6 @@ SETTINGS = {
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 600))",
         "resource.setrlimit(resource.RLIMIT_NOFILE, (400, 600))",
     ),
-    "sorted(os.sched_getaffinity(0))": (
-        "os.sched_setaffinity(0, ALL)",
-        "os.sched_setaffinity(0, {min(ALL)})",
-    ),
     "mp.get_start_method()": (
         "mp.set_start_method('fork', force=True)",
         "mp.set_start_method('spawn', force=True)",
@@ -28,9 +24,8 @@ SETTINGS = {
     "tracemalloc.is_tracing()": ("tracemalloc.start()", "tracemalloc.stop()"),
 }
 SCRIPT = """
-import faulthandler, gc, json, multiprocessing as mp, os, resource, sys, tracemalloc
+import faulthandler, gc, json, multiprocessing as mp, resource, sys, tracemalloc
 import prebake
-ALL = os.sched_getaffinity(0)
 def asked(i):
     return [{asks}, i]
 {front}
