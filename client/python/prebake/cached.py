@@ -228,7 +228,7 @@ def _fill(
         with executed.unheard():
             switched = was.changed(watched.fill.world)
             is_view = aliases.is_view(returned, bound.arguments)
-            aliased = "an argument" if is_view else aliases.held_by(function, returned)
+            aliased = "an argument" if is_view else aliases.held_by(function, returned, known.digest)
             stored = returned if before is None else before.stored(returned)
         return stored
 

@@ -41,8 +41,8 @@ _TOLD: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("numpy", package_settings.numpy_errors),
     ("scikit-learn", package_settings.sklearn),
     ("mpmath", package_settings.mpmath),
-    ("numpy", ambient.flushes),
-    ("torch", ambient.flushes),
+    ("numpy", ambient.arithmetic),
+    ("torch", ambient.arithmetic),
 )
 #: What asks a logger which messages it would write, or takes those that it writes.
 _ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel", "addHandler", "Handler", "LogRecord"})

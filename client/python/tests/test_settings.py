@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import csv
+import ctypes
 import decimal
 import functools
 import locale
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +28,8 @@ import prebake
 from prebake.identity import ambient, package_settings, world
 from prebake.snapshot import Snapshot
 
+#: Down, up and to zero, as x86-64 has them.
+ROUNDING = (0x400, 0x800, 0xC00) if platform.machine() == "x86_64" else ()
 _VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("tests", default="")
 
 
@@ -108,6 +112,17 @@ def flushing() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
+
+
+@contextlib.contextmanager
+def rounding(way: int) -> Iterator[None]:
+    """`fesetround` of the C library, by its number for a way."""
+    library = ctypes.CDLL(None)
+    library.fesetround(way)
+    try:
+        yield
+    finally:
+        library.fesetround(0)
 
 
 @contextlib.contextmanager
@@ -233,7 +248,11 @@ SWITCHES = [
             "contexts",
         )
     ),
-    also(Switch(flushing, "prebake.identity.ambient.flushes", "flushes to zero"), pytest.mark.torch),
+    also(Switch(flushing, "prebake.identity.ambient.arithmetic", "arithmetic"), pytest.mark.torch),
+    *(
+        also(Switch(functools.partial(rounding, way), "prebake.identity.ambient.arithmetic", "arithmetic"))
+        for way in ROUNDING
+    ),
     also(Switch(variable, "kept", "contexts")),
     also(Switch(raising, "kept", "raising_warnings")),
     also(Switch(lambda: np.errstate(divide="raise"), "kept", "numpy_errors")),
@@ -286,7 +305,7 @@ def test_every_entry_is_switched() -> None:
     entries |= {"locale", "kept", *(tells.__name__ for _, tells in package_settings.ASKED)}
     assert {each.noticed for each in switched} == entries
     told = {f"{module}.{name}" for module, name, _ in ambient._FLAGS}
-    told |= {"contexts", "dialects", "locale", "pandas options", "flushes to zero", "modes of torch"}
+    told |= {"contexts", "dialects", "locale", "pandas options", "arithmetic", "modes of torch"}
     assert {each.told for each in switched} == told | {tells.__name__ for tells in package_settings._ALL}
 
 

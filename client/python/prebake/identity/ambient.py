@@ -42,7 +42,7 @@ SETTINGS = (
     ("_csv", "field_size_limit"),
     ("PIL.Image", "MAX_IMAGE_PIXELS"),
     ("PIL.ImageFile", "LOAD_TRUNCATED_IMAGES"),
-    (__name__, "flushes"),
+    (__name__, "arithmetic"),
     (__name__, "torch_modes"),
     (__name__, "decimal_context"),
     # Last: to ask for the decimal context makes one.
@@ -146,8 +146,8 @@ def values() -> Iterator[tuple[str, Any]]:
     yield "contexts", contexts()
     yield "dialects", dialects()
     yield "locale", numeric_locale()
-    if flushes():
-        yield "flushes to zero", True
+    if set_so := arithmetic():
+        yield "arithmetic", set_so
     if modes := torch_modes():
         yield "modes of torch", modes
     if options := pandas_options():
@@ -181,12 +181,17 @@ def decimal_context() -> tuple[Any, ...]:
     return *found, *map(context.traps.__getitem__, _SIGNALS)
 
 
-def flushes() -> bool:
-    """Whether the processor takes numbers next to zero for zero, as compiled code may have it do."""
-    return _SMALLEST * 1.0 == 0.0
+def arithmetic() -> tuple[bool, ...]:
+    """How the processor does it, where compiled code had it do otherwise than at first: whether numbers next
+    to zero are taken for zero, and whereto it rounds."""
+    found = _SMALLEST * 1.0 == 0.0, 1.0 / _THREE == _THIRD, 1.0 / _TEN == _TENTH, -1.0 / _TEN == -_TENTH
+    return () if found == _AT_FIRST else found
 
 
-_SMALLEST = 5e-324
+#: Operands that no compiler folds, and what is nearest to their quotients: below the third, above the tenth.
+_SMALLEST, _THREE, _TEN = 5e-324, 3.0, 10.0
+_THIRD, _TENTH = float("0.3333333333333333"), float("0.1")
+_AT_FIRST = False, True, True, True
 
 
 def torch_modes() -> list[str]:

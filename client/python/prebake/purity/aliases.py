@@ -3,16 +3,21 @@ does not. Nor is a hit what a function holds itself: a table of its module that 
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import itertools
 import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from prebake import packages
 
 #: Containers within containers that are looked into, and members of each.
 DEPTH_MAX, MEMBERS_MAX = 3, 64
 #: Containers of one value in all: this is done for each that is stored.
 CONTAINERS_MAX = 256
+#: Functions whose names are looked at.
+FUNCTIONS_MAX = 64
 
 
 def is_view(value: Any, given: Any) -> bool:
@@ -27,24 +32,51 @@ def is_view(value: Any, given: Any) -> bool:
     return False
 
 
-def held_by(function: Callable[..., Any], value: Any) -> str | None:
-    """The name by which a function holds what it returned, or the memory of that; None if it does not."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    namespace = function.__globals__
-    held = {name: namespace[name] for name in code.co_names if name in namespace}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):
-            held[name] = cell.cell_contents
+def held_by(function: Callable[..., Any], value: Any, known: bytes) -> str | None:
+    """The name by which a function, or one of the user's that it names, holds what it returned, or the memory
+    of that; None if none does. Functions of which the same is `known` name the same."""
     arrays = list(_arrays(value, DEPTH_MAX))
     mine = set(map(id, itertools.islice(_containers(value, DEPTH_MAX), CONTAINERS_MAX)))
-    for name, each in held.items():
+    if type(function) is not types.FunctionType or not arrays and not mine:
+        return None
+    for space, name in _places(function, known):
+        each = space.get(name)
+        if type(each) is types.CellType:
+            each = getattr(each, "cell_contents", None)
         if any(id(own) in mine for own in itertools.islice(_containers(each, DEPTH_MAX), CONTAINERS_MAX)):
             return name
         if arrays and (any(array is each for array in arrays) or is_view(value, each)):
             return name
     return None
+
+
+@functools.lru_cache(maxsize=FUNCTIONS_MAX)
+def _places(function: Any, known: bytes) -> list[tuple[Any, str]]:
+    """Where functions may hold something: globals, closures, their attributes, those of what they name."""
+    pending, seen, found = [function], {id(function)}, list[tuple[Any, str]]()
+    for each in pending:
+        code = each.__code__
+        spaces = [each.__globals__, dict(zip(code.co_freevars, each.__closure__ or (), strict=True))]
+        modules = [value for name in code.co_names if _is_own_module(value := each.__globals__.get(name))]
+        named = [
+            (space, name) for space in (*spaces, *map(vars, modules)) for name in space.keys() & _names(code)
+        ]
+        found += [*((vars(each), name) for name in vars(each)), *named]
+        for space, name in named:
+            value = getattr(space[name], "cell_contents", None) if space is spaces[1] else space[name]
+            is_own = type(value) is types.FunctionType and packages.owner(value.__module__) is None
+            if is_own and id(value) not in seen and len(pending) < FUNCTIONS_MAX:
+                seen.add(id(value))
+                pending.append(value)
+    return found
+
+
+def _names(code: types.CodeType) -> set[str]:
+    return {*code.co_names, *code.co_freevars}
+
+
+def _is_own_module(value: Any) -> bool:
+    return type(value) is types.ModuleType and packages.owner(value.__name__) is None
 
 
 def _containers(value: Any, depth: int) -> Iterator[Any]:
