@@ -184,14 +184,15 @@ def decimal_context() -> tuple[Any, ...]:
 def arithmetic() -> tuple[bool, ...]:
     """How the processor does it, where compiled code had it do otherwise than at first: whether numbers next
     to zero are taken for zero, and whereto it rounds."""
-    found = _SMALLEST * 1.0 == 0.0, 1.0 / _THREE == _THIRD, 1.0 / _TEN == _TENTH, -1.0 / _TEN == -_TENTH
-    return () if found == _AT_FIRST else found
+    # Before each item: as little as tells all of them apart from rounding to nearest.
+    if _SMALLEST * 1.0 and 1.0 / _THREE == _THIRD and 1.0 / _TEN == _TENTH:
+        return ()
+    return bool(_SMALLEST * 1.0), 1.0 / _THREE == _THIRD, 1.0 / _TEN == _TENTH, -1.0 / _TEN == -_TENTH
 
 
 #: Operands that no compiler folds, and what is nearest to their quotients: below the third, above the tenth.
 _SMALLEST, _THREE, _TEN = 5e-324, 3.0, 10.0
 _THIRD, _TENTH = float("0.3333333333333333"), float("0.1")
-_AT_FIRST = False, True, True, True
 
 
 def torch_modes() -> list[str]:
