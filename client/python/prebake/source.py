@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -226,6 +227,41 @@ class FolderSource(FileSource):
 
     def collated(self, indices: Sequence[int], values: Any) -> Any:
         return [values, collate([self._targets[i] for i in indices])]
+
+
+class Listed:
+    """Names of files of which the texts do not tell all: as a data set, whose items are what was listed."""
+
+    def __init__(self, names: list[Any]) -> None:
+        self.names = [os.fspath(each) if _is_path(type(each)) else each for each in names]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.names[i]
+
+
+def are_names(listed: list[Any]) -> bool:
+    """Whether files are known by their names below the folder that all are in, as they are written: nothing
+    but texts and plain paths, no two of which can be the same file by another spelling."""
+    if not all(kind is str or _is_path(kind) for kind in set(map(type, listed))):
+        return False
+    texts = paths(listed)
+    if remote.objects(texts):
+        return True
+    prefix = os.path.commonprefix([min(texts, default=""), max(texts, default="")])
+    above = len(prefix[: prefix.rfind("/") + 1])
+    return not any(map(_DETOUR, (text[above:] for text in texts)))
+
+
+def _is_path(kind: type) -> bool:
+    """Whether it is one of Python's own paths, which tells no more than its text."""
+    return kind.__module__.startswith("pathlib")
+
+
+#: What can be written otherwise below a folder.
+_DETOUR = re.compile(r"/|.*//|(.*/)?\.\.?(/|$)|.*/$", re.DOTALL).match
 
 
 def paths(files: Sequence[Any]) -> list[str]:

@@ -13,7 +13,7 @@ from prebake.errors import Code, Refused, not_cached
 from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
 from prebake.marks import Split
 from prebake.reuse import Reuse
-from prebake.source import FileSource, FolderSource, Source, Step, paths
+from prebake.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
 from prebake.stream import IterableDataset, is_stream
 
 
@@ -120,6 +120,8 @@ def _of_files(given: Any, steps: list[Step], how: _How) -> Dataset:
     if taken is None:
         if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, listed))):
             raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
+        if not are_names(listed):
+            return how.of(DatasetSource(Listed(listed), how.root, not how.path, how.inputs, steps))
         listed = paths(listed)
     return how.of(FileSource(listed, steps, how.root, not how.path, taken))
 

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::slice;
 
-/// The paths in a list; None unless each is a text of nothing but ASCII, and an absolute path: what else there is takes a
-/// way through the encoding of file names, the working folder or an object store.
+/// The paths in a list; None unless each is a text of nothing but ASCII, and an absolute path that can be written in one
+/// way: what else there is takes a way through the encoding of file names, the working folder or an object store.
 pub(crate) fn paths(list: &Bound<'_, PyList>) -> PyResult<Option<Paths>> {
     let mut paths = Paths::with_capacity(list.len());
     for i in 0..list.len() {
@@ -28,10 +28,18 @@ pub(crate) fn paths(list: &Bound<'_, PyList>) -> PyResult<Option<Paths>> {
             }
             slice::from_raw_parts(bytes.cast::<u8>(), usize::try_from(length)?)
         };
-        if text.first() != Some(&b'/') || !text.is_ascii() {
+        if text.first() != Some(&b'/') || !text.is_ascii() || has_detour(text) {
             return Ok(None);
         }
         paths.push_absolute(text);
     }
     Ok(Some(paths))
+}
+
+/// Whether an absolute path may name the same as another text does: an empty part, or one that begins with a dot.
+fn has_detour(path: &[u8]) -> bool {
+    path.last() == Some(&b'/')
+        || path
+            .windows(2)
+            .any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'))
 }
