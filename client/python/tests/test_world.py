@@ -313,9 +313,11 @@ def test_a_stream_of_few_elements_is_shared_by_worlds(run: Run, count: int) -> N
 def test_of_a_stream_as_many_elements_are_compared_as_are_cheap(run: Run) -> None:
     # A setting that no rule knows, of which one late element alone tells.
     rare = STREAM.replace("COUNT", "30").replace(
-        "[i, 2 * i]", "[i, sys.getswitchinterval() if i == 20 else i]"
+        "[i, 2 * i]", "[i, sys.get_coroutine_origin_tracking_depth() if i == 20 else i]"
     )
-    rare = rare.replace("class Numbers", "sys.setswitchinterval(len(sys.argv) / 128)\n\nclass Numbers")
+    rare = rare.replace(
+        "class Numbers", "sys.set_coroutine_origin_tracking_depth(len(sys.argv))\n\nclass Numbers"
+    )
     first = run(rare)
     assert run(rare)[:2] == (first[0], 0)
     assert run(rare, "other")[0] == run(rare, "other", on=False)[0] != first[0]
