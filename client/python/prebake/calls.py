@@ -170,7 +170,7 @@ CALLS: dict[str, Code | str] = {
             "multiprocessing.cpu_count pathlib.Path.cwd locale.getpreferredencoding "
             "socket.gethostname os.getuid os.geteuid os.getgid os.getegid "
             # How this process is set, which it may switch between two calls.
-            "gc.isenabled gc.get_threshold gc.get_debug sys.getswitchinterval sys.getdlopenflags "
+            "gc.isenabled gc.get_threshold gc.get_debug sys.getdlopenflags "
             "resource.getrlimit os.getpriority faulthandler.is_enabled tracemalloc.is_tracing "
             "tracemalloc.get_traceback_limit multiprocessing.get_start_method"
         ),

@@ -11,7 +11,6 @@ from prebake._demo_daemon import PrivateDaemon
 SETTINGS = {
     "gc.isenabled()": ("gc.enable()", "gc.disable()"),
     "gc.get_threshold()": ("gc.set_threshold(700)", "gc.set_threshold(50)"),
-    "sys.getswitchinterval()": ("sys.setswitchinterval(0.005)", "sys.setswitchinterval(0.02)"),
     "resource.getrlimit(resource.RLIMIT_NOFILE)": (
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 600))",
         "resource.setrlimit(resource.RLIMIT_NOFILE, (400, 600))",

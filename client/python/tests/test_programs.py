@@ -34,7 +34,7 @@ def test_programs_print_the_same_cached_and_not() -> None:
     counts = re.search(r"(\d+) edits, (\d+) changed the value, (\d+) programs reused, (\d+) cannot", said)
     assert counts is not None, said
     edits, changed, reused, invalid = map(int, counts.groups())
-    # It would be easy to be right about edits that change nothing, or to cache nothing. Some programs do not run
+    # It would be easy to be right about edits that change nothing, or to cache nothing. Some do not run
     # where they are drawn to.
     assert edits >= 2 * COUNT and changed >= COUNT / 3 and reused >= COUNT / 10 and invalid <= COUNT / 10, (
         said
