@@ -82,7 +82,8 @@ impl Paths {
     }
 
     /// The deepest folder that all are below, by their names.
-    pub(crate) fn folder(&self) -> PathBuf {
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
         let end = match self.folder.len() {
             length @ 0..=1 => length,
             length => length - 1,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from prebake import facts, graph, remote
+from prebake import facts, graph, packages, remote
 from prebake.code import Identity
 from prebake.collated import collate
 from prebake.errors import Code, Refused
@@ -123,6 +123,16 @@ class FileSource:
         self.objects = {} if self._taken is not None else remote.objects(self.files)
         if self.objects:
             self.knows = "item i is object i by URL, etag, version and size, or the content of file i"
+        #: The folder that the files are in, if the first step is given paths that tell of it; else empty.
+        self.folder = "" if self.path_ignored or self.objects else self._folder()
+
+    def _folder(self) -> str:
+        if self.root is not None:
+            # Names count below what is said to be the root.
+            return ""
+        if self._taken is not None:
+            return str(self._taken.folder)
+        return os.path.normpath(os.path.join(os.getcwd(), above(self.files))) if self.files else ""
 
     def refresh(self) -> None:
         pass
@@ -190,6 +200,7 @@ class FolderSource(FileSource):
     def __init__(self, dataset: Any, added: Sequence[Step], root: str | None, path_ignored: bool) -> None:
         self.dataset = dataset
         self._added = list(added)
+        self._is_rooted = root is not None
         own = root if root is not None else getattr(dataset, "root", None)
         super().__init__([], [], os.fspath(own) if own is not None else None, path_ignored)
         self.refresh()
@@ -205,6 +216,13 @@ class FolderSource(FileSource):
         whole = not self._added and hasattr(type(dataset), "__getitem__")
         self.original = dataset if whole else None
         self._targets = [target for _, target in samples]
+
+    def _folder(self) -> str:
+        module = getattr(self.dataset.loader, "__module__", None) or ""
+        if self._is_rooted or packages.owner(module) is not None:
+            # What packages have looks at the content.
+            return ""
+        return super()._folder() if self.root is None else os.path.abspath(self.root)
 
     def over(self, dataset: Any) -> FolderSource:
         """The same of another data set of its kind."""
@@ -250,9 +268,14 @@ def are_names(listed: list[Any]) -> bool:
     texts = paths(listed)
     if remote.objects(texts):
         return True
+    start = len(above(texts))
+    return not any(map(_DETOUR, (text[start:] for text in texts)))
+
+
+def above(texts: list[str]) -> str:
+    """What all paths begin with, up to a bar."""
     prefix = os.path.commonprefix([min(texts, default=""), max(texts, default="")])
-    above = len(prefix[: prefix.rfind("/") + 1])
-    return not any(map(_DETOUR, (text[above:] for text in texts)))
+    return prefix[: prefix.rfind("/") + 1]
 
 
 def _is_path(kind: type) -> bool:

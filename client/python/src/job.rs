@@ -219,6 +219,15 @@ fn paths_of(list: &Bound<'_, PyList>) -> PyResult<Paths> {
 #[pyclass(module = "prebake._native", frozen)]
 pub(crate) struct Files(Arc<Paths>);
 
+#[pymethods]
+impl Files {
+    /// The deepest folder that all are below.
+    #[getter]
+    fn folder(&self) -> String {
+        self.0.folder().to_string_lossy().into_owned()
+    }
+}
+
 /// The paths in a list, if each is a text of ASCII and absolute; None if not.
 #[pyfunction]
 pub(crate) fn files(list: &Bound<'_, PyList>) -> PyResult<Option<Files>> {

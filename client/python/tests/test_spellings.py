@@ -33,6 +33,8 @@ LISTS = {
     "absolute too": '["a.txt", os.path.abspath("a.txt"), os.path.abspath("./b.txt"), "b.txt"]',
     "absolute with a detour": '[os.getcwd() + end for end in ("/a.txt", "/./a.txt", "/sub/../a.txt")]',
     "paths beside texts": '[pathlib.Path("b.txt"), "./b.txt", pathlib.Path("a.txt"), "sub//a.txt"]',
+    "two folders": '["one/a.txt", "one/b.txt"], ["two/a.txt", "two/b.txt"], ["one/a.txt", "one/b.txt"]',
+    "absolute in two folders": '[os.path.abspath("one/a.txt")], [os.path.abspath("two/a.txt")]',
     "texts of one's own": '[Shot("a.txt"), Shot("b.txt")], ["a.txt", "b.txt"]',
     "paths of one's own": '[Tagged("a.txt"), Tagged("b.txt")], [pathlib.Path("a.txt"), "b.txt"]',
 }
@@ -40,9 +42,10 @@ LISTS = {
 
 @pytest.mark.parametrize("name", LISTS)
 def test_steps_are_given_what_is_listed(daemon: PrivateDaemon, tmp_path: Path, name: str) -> None:
-    (tmp_path / "sub").mkdir()
-    for each in ("a.txt", "b.txt", "sub/a.txt"):
-        (tmp_path / each).write_text("x")
+    for folder in ("", "sub", "one", "two"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for each in ("a.txt", "b.txt"):
+            (tmp_path / folder / each).write_text("x")
     script = SCRIPT.replace("LISTS", LISTS[name], 1)
     # A plain path is given to the first step as a text.
     plain = "[load(os.fspath(p) if type(p) is type(pathlib.Path()) else p) for p in each]"
