@@ -19,6 +19,7 @@ from elements import BATCH, element, files, touch
 import prebake
 from prebake import _native, graph
 from prebake.code import identify
+from prebake.source import FileSource
 
 #: Between two looks whether all inputs were looked at: a hundredth of what that takes.
 LOOK_SECONDS = 100e-6
@@ -43,7 +44,9 @@ def two_items_ms(paths: list[str]) -> float:
 def validate_us(folder: Path, paths: list[str]) -> float:
     """Time per item of looking at every input again, by a job that does so for the first time."""
     job = _native.connect(None, "bench", False)
-    collection = job.plan(graph.chain([graph.files(False), graph.step(element, identify(element))]))
+    step = graph.step(element, identify(element))
+    step = graph.in_folder(step, FileSource(paths, [], None, False).folder)
+    collection = job.plan(graph.chain([graph.files(False), step]))
     items = collection.files(str(folder), paths)
     while missing := items.missing(range(len(paths))):
         if items.acquire(missing, [], 1) != ([], {}):

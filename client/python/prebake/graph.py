@@ -80,6 +80,11 @@ def made_of(operator: Json, more: Sequence[tuple[str, str, str]]) -> Json:
     }
 
 
+def in_folder(operator: Json, folder: str) -> Json:
+    """The step that is given paths of files in a folder, of which it may tell; an empty one says nothing."""
+    return made_of(operator, [("environment", "folder of the files", folder)]) if folder else operator
+
+
 def chain(operators: Sequence[Json]) -> str:
     """The graph of operators that each take what the one before yields. Their ids are their places."""
     return _graph([{**operator, "id": str(place)} for place, operator in enumerate(operators)])

@@ -127,10 +127,8 @@ class Subgraph:
             *self._source.operators(known.loading),
             *(graph.step(step, identity) for step, identity in steps),
         ]
-        folder = getattr(self._source, "folder", "")
-        if folder and operators:
-            # The first step is given paths: it may tell by them in which folder a file is.
-            operators[0] = graph.made_of(operators[0], [("environment", "folder of the files", folder)])
+        if operators:
+            operators[0] = graph.in_folder(operators[0], getattr(self._source, "folder", ""))
         if self.manifest and operators:
             # In the first, so that all that is downstream is another one too.
             operators[0] = graph.made_of(operators[0], self.manifest)
