@@ -42,6 +42,7 @@ class DatasetSource:
 
     floor = 0
     bare = False
+    folder = ""
     plain = False
 
     def __init__(

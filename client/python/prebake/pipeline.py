@@ -26,8 +26,8 @@ from prebake.middle import Middle, Stopwatch
 from prebake.reads import Recorder
 from prebake.record import Record
 from prebake.reuse import Reuse
-from prebake.source import Source, Step
-from prebake.subgraph import Described, Subgraph, working_folder
+from prebake.source import Source, Step, working_folder
+from prebake.subgraph import Described, Subgraph
 from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier

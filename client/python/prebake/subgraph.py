@@ -13,7 +13,7 @@ from prebake.code import Identity, identify
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
 from prebake.held_files import HeldFiles
-from prebake.source import FileSource, Source, Step
+from prebake.source import FileSource, Source, Step, working_folder
 from prebake.watch import Watch
 
 CONTEXT = "prebake 2026 pipeline v1"
@@ -128,7 +128,7 @@ class Subgraph:
             *(graph.step(step, identity) for step, identity in steps),
         ]
         if operators:
-            operators[0] = graph.in_folder(operators[0], getattr(self._source, "folder", ""))
+            operators[0] = graph.in_folder(operators[0], self._source.folder)
         if self.manifest and operators:
             # In the first, so that all that is downstream is another one too.
             operators[0] = graph.made_of(operators[0], self.manifest)
@@ -231,12 +231,3 @@ class Subgraph:
 
     def _identified(self, known: Described) -> str:
         return digest(CONTEXT, self.graph(len(known.steps), known=known).encode()).hex()
-
-
-def working_folder() -> str:
-    """What names are relative to."""
-    try:
-        return os.getcwd()
-    except OSError:
-        # It was removed; relative names lead nowhere.
-        return ""

@@ -46,7 +46,8 @@ def wrap(
     The data set's own transform (`transform`, or `transforms`) is taken apart: the first random step (see
     `prebake.random`) and all after it run in the job, every time; what comes before is shared.
 
-    `root` is the folder that file names are relative to (by default the data set's own, or the common one).
+    `root` is the folder that file names are relative to (by default the data set's own, or the common one,
+    which then counts too).
     With `path=False` a renamed or moved file is the same input; then no transform may look at the path.
 
     With `reuse=k` what the random part makes of an item is given k times (in k epochs) before it is made

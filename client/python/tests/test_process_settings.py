@@ -46,7 +46,7 @@ each = lambda i: data[i]
 
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("asks", SETTINGS)
-def test_what_is_switched_is_asked_anew(daemon: PrivateDaemon, tmp_path: Path, asks: str, front: str) -> None:
+def test_what_is_switched_is_told(daemon: PrivateDaemon, tmp_path: Path, asks: str, front: str) -> None:
     first, second = SETTINGS[asks]
     script = SCRIPT.format(asks=asks, front=FRONTS[front], first=first, second=second)
     (tmp_path / "main.py").write_text(

@@ -16,7 +16,7 @@ from prebake import packages
 DEPTH_MAX, MEMBERS_MAX = 3, 64
 #: Containers of one value in all: this is done for each that is stored.
 CONTAINERS_MAX = 256
-#: Functions whose names are looked at.
+#: Functions whose names are looked at for one; and functions of which the places are kept.
 FUNCTIONS_MAX = 64
 
 
@@ -40,9 +40,7 @@ def held_by(function: Callable[..., Any], value: Any, known: bytes) -> str | Non
     if type(function) is not types.FunctionType or not arrays and not mine:
         return None
     for space, name in _places(function, known):
-        each = space.get(name)
-        if type(each) is types.CellType:
-            each = getattr(each, "cell_contents", None)
+        each = _value(space, name)
         if any(id(own) in mine for own in itertools.islice(_containers(each, DEPTH_MAX), CONTAINERS_MAX)):
             return name
         if arrays and (any(array is each for array in arrays) or is_view(value, each)):
@@ -51,32 +49,36 @@ def held_by(function: Callable[..., Any], value: Any, known: bytes) -> str | Non
 
 
 @functools.lru_cache(maxsize=FUNCTIONS_MAX)
-def _places(function: Any, known: bytes) -> list[tuple[Any, str]]:
+def _places(function: types.FunctionType, known: bytes) -> list[tuple[Any, str]]:
     """Where functions may hold something: globals, closures, their attributes, those of what they name."""
     pending, seen, found = [function], {id(function)}, list[tuple[Any, str]]()
     for each in pending:
         code = each.__code__
-        spaces = [each.__globals__, dict(zip(code.co_freevars, each.__closure__ or (), strict=True))]
-        modules = [value for name in code.co_names if _is_own_module(value := each.__globals__.get(name))]
-        named = [
-            (space, name) for space in (*spaces, *map(vars, modules)) for name in space.keys() & _names(code)
-        ]
-        found += [*((vars(each), name) for name in vars(each)), *named]
+        names, namespace = {*code.co_names, *code.co_freevars}, each.__globals__
+        modules = [vars(value) for name in names if _is_own(value := namespace.get(name), types.ModuleType)]
+        cells = dict(zip(code.co_freevars, each.__closure__ or (), strict=True))
+        named = [(space, name) for space in (namespace, cells, *modules) for name in names if name in space]
+        found += [*((vars(each), name) for name in list(vars(each))), *named]
         for space, name in named:
-            value = getattr(space[name], "cell_contents", None) if space is spaces[1] else space[name]
-            is_own = type(value) is types.FunctionType and packages.owner(value.__module__) is None
-            if is_own and id(value) not in seen and len(pending) < FUNCTIONS_MAX:
+            value = _value(space, name)
+            if _is_own(value, types.FunctionType) and id(value) not in seen and len(pending) < FUNCTIONS_MAX:
                 seen.add(id(value))
                 pending.append(value)
     return found
 
 
-def _names(code: types.CodeType) -> set[str]:
-    return {*code.co_names, *code.co_freevars}
+def _value(space: Any, name: str) -> Any:
+    # Another thread may have taken it away, and a cell may be empty.
+    value = space.get(name)
+    return getattr(value, "cell_contents", None) if type(value) is types.CellType else value
 
 
-def _is_own_module(value: Any) -> bool:
-    return type(value) is types.ModuleType and packages.owner(value.__name__) is None
+def _is_own(value: Any, kind: type) -> bool:
+    """Whether it is a function or module of the user's own."""
+    if type(value) is not kind:
+        return False
+    module = getattr(value, "__module__" if kind is types.FunctionType else "__name__", None)
+    return type(module) is str and packages.owner(module) is None
 
 
 def _containers(value: Any, depth: int) -> Iterator[Any]:

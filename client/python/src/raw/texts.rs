@@ -36,10 +36,15 @@ pub(crate) fn paths(list: &Bound<'_, PyList>) -> PyResult<Option<Paths>> {
     Ok(Some(paths))
 }
 
-/// Whether an absolute path may name the same as another text does: an empty part, or one that begins with a dot.
+/// Whether an absolute path has a part by which it may name the same as another text does.
 fn has_detour(path: &[u8]) -> bool {
-    path.last() == Some(&b'/')
-        || path
-            .windows(2)
-            .any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'))
+    // Without a way out, so that it takes many bytes at a time: hardly any path has either.
+    let pairs = path.iter().zip(&path[1..]);
+    let is_suspect = pairs.fold(path.ends_with(b"/"), |found, (&a, &b)| {
+        found | ((a == b'/') & ((b == b'/') | (b == b'.')))
+    });
+    is_suspect
+        && path[1..]
+            .split(|&byte| byte == b'/')
+            .any(|part| matches!(part, b"" | b"." | b".."))
 }

@@ -42,9 +42,9 @@ def program(seed: int, front: str | None = None, keep: Sequence[int] | None = No
     """The program of a seed; or with another front, or only with some of its constructs, by their places."""
     of_seed, names = drawn(seed)
     b = Builder(seed)
-    surroundings.draw(b)
-    b.is_placed = any(names[n].startswith("placed") for n in (range(len(names)) if keep is None else keep))
     kept = range(len(names)) if keep is None else keep
+    surroundings.draw(b)
+    b.is_placed = any(names[n].startswith("placed") for n in kept)
     rng = random.Random(f"{seed} rare")
     if not rng.randrange(RARE_EVERY):
         b.count, b.rare = COUNT_RARE, rng.randrange(COUNT_RARE)
