@@ -44,6 +44,7 @@ class Snapshot:
 
     __slots__ = (
         "_arrays",
+        "_asks_level",
         "_classes",
         "_contents",
         "_lengths",
@@ -74,12 +75,16 @@ class Snapshot:
         self._classes: set[int] = set()
         #: Arrays, which are written to in place.
         self._arrays: list[Any] = []
+        #: Whether code asks which messages would be written.
+        self._asks_level = False
         #: All that was met.
         self.reached: list[Any] = list(roots)
         self._reach(self.reached, OBJECTS_MAX)
         # What the user's modules set in installed code, wherever that comes upon it.
         self._places = assigned.places()
         self._reach([held for space, name in self._places for held in self._space(space, (name,))], SET_MAX)
+        if self._asks_level and "logging" in sys.modules:
+            self._take_levels(sys.modules["logging"])
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(_content, self._arrays))
         calls = [(tells, tells()) for tells in ambient.asked()]
@@ -141,6 +146,7 @@ class Snapshot:
             return referents
         # Not all that is in its module, and in those of the user's that it takes something from.
         used = bytecode.references(value.__code__)
+        self._asks_level |= bool(used.names & surroundings.ASKS_LEVEL)
         named = self._space(value.__globals__, _globals(value.__code__))
         modules: dict[int, types.ModuleType] = {}
         for each in named:
@@ -164,6 +170,14 @@ class Snapshot:
             if self._rows < ROWS_MAX and type(each) in _CONTAINERS and len(each) <= MEMBERS_MAX:
                 self._rows += 1
                 self._take(each, gc.get_referents(each))
+
+    def _take_levels(self, logging: Any) -> None:
+        """Takes what `surroundings` says of logging: levels are set by calls, of any logger."""
+        manager = logging.root.manager
+        for table in (manager.loggerDict, logging._levelToName, logging._nameToLevel):
+            self._take(table, gc.get_referents(table))
+        for each in (manager, logging.root, *list(manager.loggerDict.values())):
+            self._space(vars(each), ("_disable", "level"))
 
     def _members(self, cls: type) -> None:
         """Takes what an installed class and those that it extends hold: a job may put a method of its own in

@@ -45,7 +45,7 @@ _TOLD: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("torch", ambient.arithmetic),
 )
 #: What asks a logger which messages it would write, or takes those that it writes.
-_ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel", "addHandler", "Handler", "LogRecord"})
+ASKS_LEVEL = frozenset({"isEnabledFor", "getEffectiveLevel", "addHandler", "Handler", "LogRecord"})
 #: Options of pandas that change what it yields, not only how it is shown.
 OPTIONS = ("mode.string_storage",)
 #: Those of versions before 3, which later ones only warn of.
@@ -129,7 +129,7 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
             ", ".join(each.__name__ for each in context.traps if context.traps[each]),
         )
     logging = sys.modules.get("logging")
-    if logging is not None and encoder.names & _ASKS_LEVEL:
+    if logging is not None and encoder.names & ASKS_LEVEL:
         yield "levels of logging", str(_levels(logging))
         # By the numbers that are, and by names that stand for them.
         yield "names of levels", str((logging._levelToName, logging._nameToLevel))

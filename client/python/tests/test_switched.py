@@ -59,6 +59,26 @@ def f():
         ['logging.getLogger("data").setLevel(logging.DEBUG)'],
         ["plain", "debug"],
     ),
+    "levels of loggers that nothing holds": (
+        """
+import logging, pathlib
+def load(path):
+    return [logging.getLogger(name).isEnabledFor(20) for name in ("root of all", "data")]
+files = [f"{i}.txt" for i in range(20)]
+for file in files:
+    pathlib.Path(file).write_text(file)
+ds = prebake.wrap(files, [load])
+def f():
+    return ds[0]
+""",
+        [
+            "logging.getLogger().setLevel(10)",
+            "logging.getLogger('data').setLevel(50)",
+            "logging.disable(30)",
+            "logging.disable(0)",
+        ],
+        ["[False, False]", "[True, True]", "[True, False]", "[False, False]", "[True, False]"],
+    ),
     "a registry that is made when it is first used": (
         """
 import mimetypes

@@ -190,8 +190,7 @@ def begun_memo(b: Builder) -> str:
     b.need("conf", "import functools")
     b.add("conf", f"MEMO_{b.n} = 1\n@functools.cache\ndef memo_{b.n}():\n    return MEMO_{b.n}")
     # What it keeps otherwise depends on whether it was called before, of which a hit leaves no trace.
-    clear = b.rng.choice([f"; conf.memo_{b.n}.cache_clear()", f"; conf.memo_{b.n}()"])
-    begun(b, f"conf.MEMO_{b.n} = w + {{k}}{clear}", "import conf")
+    begun(b, f"conf.MEMO_{b.n} = w + {{k}}; conf.memo_{b.n}.cache_clear()", "import conf")
     return f"{b.use(b.home, 'conf')}memo_{b.n}() + i"
 
 
