@@ -8,6 +8,7 @@ code, or deeper than the bounds, is left to the full description, which is made 
 
 from __future__ import annotations
 
+import array
 import functools
 import gc
 import operator
@@ -222,8 +223,11 @@ _ABSENT = object()
 def _content(value: Any) -> Any:
     """What tells that an array is as it was; None if it is none, or too large."""
     kind = type(value)
+    # Each in one call: a buffer that is lent while another thread runs could not be resized by it.
     if kind is bytearray:
         return bytes(value) if len(value) <= ARRAY_BYTES_MAX else None
+    if kind is array.array:
+        return value.tobytes() if len(value) * value.itemsize <= ARRAY_BYTES_MAX else None
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy":
         return value.tobytes() if value.nbytes <= ARRAY_BYTES_MAX and not value.dtype.hasobject else None
     # Torch counts what is done to a tensor in place.

@@ -79,6 +79,22 @@ def f():
         ],
         ["[False, False]", "[True, True]", "[True, False]", "[False, False]", "[True, False]"],
     ),
+    "an array of the standard library, in place": (
+        """
+import array, pathlib
+NUMBERS = array.array("h", [1, 2])
+def load(path):
+    return sum(NUMBERS)
+files = [f"{i}.txt" for i in range(20)]
+for file in files:
+    pathlib.Path(file).write_text(file)
+ds = prebake.wrap(files, [load])
+def f():
+    return ds[0]
+""",
+        ["NUMBERS[0] = 5", "NUMBERS.append(9)", "NUMBERS[0] = 1"],
+        ["3", "7", "16", "12"],
+    ),
     "a registry that is made when it is first used": (
         """
 import mimetypes
