@@ -25,6 +25,8 @@ OLD = 1_600_000_000
 ITEMS = 3
 CONFIG = 'ram_bytes = 134217728\nsegment_idle_ms = 200\nmetrics_address = "127.0.0.1:0"\n'
 SETTLE_SECONDS = 20.0
+#: For so long a stat does not tell a later write of the file; a little more than the daemon's own window.
+RACY_SECONDS = 2.1
 
 
 class Stock:
@@ -47,6 +49,8 @@ class Stock:
             path = self.inputs / f"{i}.txt"
             path.write_text(f"right {i}.")
             os.utime(path, (OLD, OLD))
+        # What was written just now each job reads for itself, and stores nothing of it.
+        time.sleep(RACY_SECONDS)
         #: What a command reads and does not say: others read something else at other times.
         self.hidden = base / "hidden"
         #: Made by a stream that is run.
