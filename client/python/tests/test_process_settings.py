@@ -1,11 +1,14 @@
 """What tells how a process is set is as without the cache, also where a job switches it between two calls."""
 
+import random
+import warnings
 from pathlib import Path
 
 import pytest
 from scripts import run_main
 
 from prebake._demo_daemon import PrivateDaemon
+from prebake.identity import package_settings
 
 #: What asks, and what sets it to the first and to the second.
 SETTINGS = {
@@ -56,3 +59,30 @@ def test_what_is_switched_is_told(daemon: PrivateDaemon, tmp_path: Path, asks: s
     (tmp_path / "main.py").write_text(script)
     for _ in range(3):
         assert run_main(daemon, tmp_path) == expected
+
+
+def test_filters_of_warnings_that_are_told_alike_raise_alike() -> None:
+    draw = random.Random(22)
+    raises: dict[str, set[tuple[bool, ...]]] = {}
+    for _ in range(1_000):
+        with warnings.catch_warnings():
+            warnings.resetwarnings()
+            warnings.showwarning = lambda *of, **named: None
+            for _ in range(draw.randrange(4)):
+                action = draw.choice(("error", "ignore", "always", "default"))
+                warnings.simplefilter(action, draw.choice((Warning, UserWarning, RuntimeWarning)))
+            raises.setdefault(str(package_settings.raising_warnings()), set()).add(_raised())
+    assert len(raises) > 3
+    assert [told for told, raised in raises.items() if len(raised) > 1] == []
+
+
+def _raised() -> tuple[bool, ...]:
+    """Which of several warnings are raised."""
+    raised = []
+    for category in (UserWarning, RuntimeWarning, ImportWarning):
+        try:
+            warnings.warn("tried", category, stacklevel=1)
+            raised.append(False)
+        except Warning:
+            raised.append(True)
+    return tuple(raised)
