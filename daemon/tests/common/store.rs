@@ -13,7 +13,7 @@ use prebake_daemon::{
     commit::{Committed, Element, Source},
     descriptors::Descriptors,
     index::{Checked, IndexStore, MemoryStore, Space},
-    memory::{BLOCK_BYTES, BlockWriter},
+    memory::{BLOCK_BYTES, Block, BlockWriter},
     mismatch::Mismatch,
     open::Host,
     random::Random,
@@ -102,6 +102,10 @@ pub fn copy_of(index: &dyn IndexStore) -> Arc<dyn IndexStore> {
 pub fn empty_index() -> Arc<dyn IndexStore> {
     Arc::new(Checked(MemoryStore::default()))
 }
+
+/// How long and how often to wait for room in RAM: ten seconds in all.
+const ROOM_PAUSE: Duration = Duration::from_millis(5);
+const ROOM_LOOKS: usize = 2000;
 
 /// One life of a daemon.
 pub struct Store {
@@ -202,13 +206,28 @@ impl Store {
                 segment: at.segment,
                 index: (offset / BLOCK_BYTES) as u32,
             };
-            let (block, _) = self.cache.block(&domain_of(ME), id).ok()?;
+            let block = self.block(id)?;
             let within = offset % BLOCK_BYTES;
             let mut part = vec![0; (at.len - bytes.len() as u64).min(BLOCK_BYTES - within) as usize];
             block.read(within, &mut part).ok()?;
             bytes.extend(part);
         }
         Some(bytes)
+    }
+
+    /// A block. On a busy machine what was read before may take all room for a moment: then it is asked for again.
+    fn block(&self, id: BlockId) -> Option<Arc<Block>> {
+        let read = || self.cache.block(&domain_of(ME), id);
+        let is_full = |found: &Result<_>| matches!(found, Err(full) if full.code() == "ram-full");
+        let mut found = read();
+        for _ in 0..ROOM_LOOKS {
+            if !is_full(&found) {
+                break;
+            }
+            std::thread::sleep(ROOM_PAUSE);
+            found = read();
+        }
+        found.ok().map(|(block, _)| block)
     }
 
     /// Entries that are served; each as it was computed.
