@@ -209,6 +209,12 @@ impl Collection {
         self.changed.notify_waiters();
     }
 
+    /// Gives a lease back whose element is not stored. Who was granted it since keeps it.
+    pub fn give_back(&self, entry: Digest, session: SessionId, token: Token) {
+        self.state.lock().leases.give_back(entry, session, token);
+        self.changed.notify_waiters();
+    }
+
     /// Sessions that hold leases now.
     pub fn holders(&self, now: Duration) -> HashSet<SessionId> {
         self.state.lock().leases.live(now)

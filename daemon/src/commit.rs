@@ -147,12 +147,12 @@ impl Cache {
             cost,
         } = element;
         if collection.quarantined().is_some() {
-            collection.release(&[item.fingerprint], session.id);
+            collection.give_back(item.fingerprint, session.id, token);
             return self.refused("quarantined");
         }
         let end = offset.checked_add(len);
         if len > ELEMENT_BYTES_MAX || end.is_none_or(|end| end > source.bytes()) {
-            collection.release(&[item.fingerprint], session.id);
+            collection.give_back(item.fingerprint, session.id, token);
             return self.refused("too-large");
         }
         let appended = self.open_segment(collection, open).and_then(|open| {
@@ -204,7 +204,7 @@ impl Cache {
                 Committed::At(location)
             }
             Err(error) => {
-                collection.release(&[item.fingerprint], session.id);
+                collection.give_back(item.fingerprint, session.id, token);
                 self.failed(&error)
             }
         }

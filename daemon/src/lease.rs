@@ -104,6 +104,12 @@ impl LeaseTable {
         self.end_if(entry, |lease| lease.session == session)
     }
 
+    /// Gives back the lease that was granted under this token. One granted since, also to the same session, stays: another
+    /// of its threads computes under it.
+    pub fn give_back(&mut self, entry: Digest, session: SessionId, token: Token) -> bool {
+        self.end_if(entry, |lease| lease.session == session && lease.token == token)
+    }
+
     /// Ends the lease on an entry, whoever holds it.
     pub fn end(&mut self, entry: Digest) {
         self.end_if(entry, |_| true);
@@ -207,7 +213,9 @@ mod tests {
         let (first, _) = leases.grant(entry(), A, SECOND);
         let (second, _) = leases.grant(entry(), A, 3 * SECOND);
         assert!(!leases.is_held(&entry(), A, first));
+        assert!(!leases.give_back(entry(), A, first), "nor does a late one end it");
         assert!(leases.is_held(&entry(), A, second));
+        assert!(leases.give_back(entry(), A, second));
     }
 
     /// What is counted of sessions, counted anew.

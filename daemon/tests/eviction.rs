@@ -64,6 +64,37 @@ fn a_segment_that_somebody_still_reads_gives_its_room_back_when_it_is_dropped() 
 }
 
 #[test]
+fn a_file_that_cannot_be_removed_counts_until_it_can_and_costs_no_other_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let t = tiers(folder.path(), RAM, 18 * MIB);
+    let ids: Vec<_> = (0..4).map(|s| segment(&t, s, 100 * (s + 1)).unwrap()).collect();
+    let used = t.ssd.budget().used();
+    let path = t.ssd.get(ids[0]).unwrap().path().to_owned();
+    let away = folder.path().join("away");
+    fs::rename(&path, &away).unwrap();
+    // A folder is not removed as a file is, by nobody.
+    fs::create_dir(&path).unwrap();
+    t.ssd.shrink(0, Why::Asked);
+    assert!(t.ssd.get(ids[0]).is_none(), "it is served no more");
+    assert_eq!(t.ssd.all().len(), 3, "dropping others would free nothing");
+    assert_eq!(t.ssd.budget().used(), used);
+    assert!(segment(&t, 9, 5000).is_none(), "there is no room for a newcomer");
+    assert_eq!(t.ssd.all().len(), 3);
+    assert!(t.ssd.sync_removed().is_err());
+
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&away, &path).unwrap();
+    assert!(
+        segment(&t, 10, 5000).is_some(),
+        "its room is had once it can be removed"
+    );
+    assert!(!path.exists());
+    assert_eq!(t.ssd.all().len(), 4);
+    assert!(disk_bytes(folder.path()) <= 18 * MIB);
+    t.ssd.sync_removed().unwrap();
+}
+
+#[test]
 fn equal_segments_keep_a_stable_subset_through_cyclic_epochs() {
     let folder = tempfile::tempdir().unwrap();
     let t = tiers(folder.path(), RAM, 18 * MIB);

@@ -106,7 +106,7 @@ pub struct SsdTier {
     next_id: AtomicU32,
     read_only: AtomicBool,
     on_evict: Box<dyn Fn(&Evicted) + Send + Sync>,
-    /// Dropped, but their files could not be removed.
+    /// Dropped, but their files could not be removed: those bytes count until they can.
     left_behind: Mutex<Vec<Arc<Segment>>>,
 }
 
@@ -256,8 +256,14 @@ impl SsdTier {
         while self.budget.used() > bytes_max && self.evict_below(None, why) {}
     }
 
-    /// Drops the least valuable durable segment, if it is worth clearly less than `newcomer`.
+    /// Drops the least valuable durable segment, if it is worth clearly less than `newcomer`; whether that freed its bytes.
     fn evict_below(&self, newcomer: Option<SegmentId>, why: Why) -> bool {
+        // While a file cannot be removed, dropping more segments would lose them and free nothing.
+        match self.free_left_behind() {
+            Ok(false) => {}
+            Ok(true) => return true,
+            Err(_) => return false,
+        }
         let now = self.clock.monotonic();
         let mut state = self.state.lock();
         let bar = newcomer
@@ -276,15 +282,14 @@ impl SsdTier {
         };
         state.floor = state.floor.max(value);
         drop(state);
-        self.remove(id, why);
-        true
+        self.remove(id, why)
     }
 
-    /// Drops a segment: evicted, corrupt, or never finished.
-    pub fn remove(&self, id: SegmentId, why: Why) {
+    /// Drops a segment: evicted, corrupt, or never finished. Whether its file is gone, too.
+    pub fn remove(&self, id: SegmentId, why: Why) -> bool {
         let mut state = self.state.lock();
         let Some((segment, _)) = state.segments.remove(&id) else {
-            return;
+            return false;
         };
         let at_ns = self.clock.wall_ns();
         state.gone.insert(id, Gone { at_ns, why });
@@ -294,21 +299,39 @@ impl SsdTier {
             oldest.and_then(|oldest| state.gone.remove(&oldest));
         }
         drop(state);
-        if let Err(error) = segment.unlink() {
-            tracing::warn!(%error, "a segment's file stays behind until the next start");
-            self.left_behind.lock().push(Arc::clone(&segment));
-        }
+        let unlinked = segment.unlink();
         self.ram.forget(id, segment.blocks());
         let evicted = Evicted {
             summary: segment.summary(),
             file_bytes: segment.file_bytes(),
-            segment,
+            segment: Arc::clone(&segment),
         };
-        // Its bytes are free from here on, whoever still holds the segment.
-        let _ = evicted.segment.space().disk.resize(0);
-        if evicted.segment.is_durable() {
+        if unlinked.is_ok() {
+            // Its bytes are free from here on, whoever still holds the segment.
+            let _ = segment.space().disk.resize(0);
+        }
+        if segment.is_durable() {
             (self.on_evict)(&evicted);
         }
+        let Err(error) = unlinked else { return true };
+        self.faults.tell(
+            "a segment's file cannot be removed, and counts until it can",
+            &error,
+        );
+        self.left_behind.lock().push(segment);
+        false
+    }
+
+    /// Removes files that could not be removed before; whether there were any.
+    fn free_left_behind(&self) -> Result<bool> {
+        let mut left = self.left_behind.lock();
+        let were_any = !left.is_empty();
+        while let Some(segment) = left.last() {
+            segment.unlink()?;
+            let _ = segment.space().disk.resize(0);
+            left.pop();
+        }
+        Ok(were_any)
     }
 
     /// Makes it durable that segments were dropped: no crash brings them back from then on.
@@ -316,11 +339,7 @@ impl SsdTier {
     /// # Errors
     /// As the file system says.
     pub fn sync_removed(&self) -> Result<()> {
-        let mut left = self.left_behind.lock();
-        while let Some(segment) = left.last() {
-            segment.unlink()?;
-            left.pop();
-        }
+        self.free_left_behind()?;
         self.vfs.sync_folder(&self.folder)
     }
 
