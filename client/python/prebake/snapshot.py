@@ -9,13 +9,14 @@ code, or deeper than the bounds, is left to the full description, which is made 
 from __future__ import annotations
 
 import array
+import decimal
 import functools
 import gc
 import operator
 import os
 import sys
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prebake import bytecode, packages, surroundings
@@ -35,9 +36,12 @@ TABLE_MAX = 65_536
 ROWS_MAX = 1024
 #: Bytes of an array that are compared, for some 15 us.
 ARRAY_BYTES_MAX = 1 << 18
+#: At most of one pixel.
+PIXEL_BYTES = 4
 
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-_LEAVES = (type(None), bool, int, float, complex, str, bytes, types.ModuleType, types.CodeType)
+#: By exact type: what extends them may have fields.
+_LEAVES = frozenset({type(None), bool, int, float, complex, str, bytes, types.CodeType})
 
 
 class Snapshot:
@@ -118,7 +122,8 @@ class Snapshot:
             if len(values) > most:
                 break
             # By its type: an odd object's `__class__` may raise.
-            if not issubclass(type(value), _LEAVES) and id(value) not in seen:
+            kind = type(value)
+            if kind not in _LEAVES and not issubclass(kind, types.ModuleType) and id(value) not in seen:
                 seen.add(id(value))
                 values += self._walk(value)
 
@@ -144,7 +149,7 @@ class Snapshot:
         referents = gc.get_referents(value)
         self._take(value, referents)
         if type(value) is not types.FunctionType:
-            return referents
+            return [*referents, *_members_of_array(value)]
         # Not all that is in its module, and in those of the user's that it takes something from.
         used = bytecode.references(value.__code__)
         self._asks_level |= bool(used.names & surroundings.ASKS_LEVEL)
@@ -159,7 +164,10 @@ class Snapshot:
             # Of installed code not what its functions refer to.
             named += [held for held in found if issubclass(type(held), type)] if is_installed else found
         held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
-        return [*held, *named]
+        # Its attributes. Asked for by name, a function without any would be given a dictionary.
+        spaces = (value.__globals__, value.__builtins__)
+        fields = [each for each in referents if type(each) is dict and not any(each is s for s in spaces)]
+        return [*held, *fields, *named]
 
     def _take(self, value: Any, referents: list[Any]) -> None:
         self._walked.append(value)
@@ -221,17 +229,71 @@ _ABSENT = object()
 
 
 def _content(value: Any) -> Any:
-    """What tells that an array is as it was; None if it is none, or too large."""
+    """What tells that an object is as it was whose content no reference shows, also of a class that extends
+    its own; None if it is none, or too large."""
     kind = type(value)
-    # Each in one call: a buffer that is lent while another thread runs could not be resized by it.
-    if kind is bytearray:
-        return bytes(value) if len(value) <= ARRAY_BYTES_MAX else None
-    if kind is array.array:
-        return value.tobytes() if len(value) * value.itemsize <= ARRAY_BYTES_MAX else None
-    if kind.__name__ == "ndarray" and kind.__module__ == "numpy":
-        return value.tobytes() if value.nbytes <= ARRAY_BYTES_MAX and not value.dtype.hasobject else None
-    # Torch counts what is done to a tensor in place.
-    return value._version if kind.__name__ == "Tensor" and kind.__module__ == "torch" else None
+    # Each in one call: a buffer that is lent while another thread runs could not be resized by it. And by the
+    # class that has the content, which runs nothing of the user's.
+    if issubclass(kind, bytearray):
+        return bytearray.copy(value) if bytearray.__len__(value) <= ARRAY_BYTES_MAX else None
+    if issubclass(kind, array.array):
+        size = array.array.__len__(value) * value.itemsize
+        return array.array.tobytes(value) if size <= ARRAY_BYTES_MAX else None
+    if issubclass(kind, decimal.Context):
+        return value.__reduce__()
+    for (module, name), tells in _TELLS.items():
+        if module in sys.modules and issubclass(kind, getattr(sys.modules[module], name, ())):
+            return tells(value)
+    return None
+
+
+def _array(value: Any) -> Any:
+    base = sys.modules["numpy"].ndarray
+    # What a class of the user's makes of it is not run.
+    plain = value if type(value) is base else base.view(value, base)
+    if plain.nbytes > ARRAY_BYTES_MAX:
+        return None
+    content = list(map(id, _members_of_array(plain))) if plain.dtype.hasobject else plain.tobytes()
+    return plain.dtype, plain.shape, plain.strides, plain.flags.writeable, content
+
+
+def _members_of_array(value: Any) -> list[Any]:
+    """The objects in an array of objects, which it does not tell the garbage collector."""
+    base = getattr(sys.modules.get("numpy"), "ndarray", ())
+    if not issubclass(type(value), base):
+        return []
+    plain = base.view(value, base)
+    # Of records with objects each look makes new tuples.
+    if plain.dtype.kind != "O" or plain.nbytes > ARRAY_BYTES_MAX:
+        return []
+    found: list[Any] = plain.ravel("K").tolist()
+    return found
+
+
+def _tensor(value: Any) -> Any:
+    """Torch counts what is done to a tensor in place; not what is done to one that is made to be read."""
+    if value.is_inference():
+        return None
+    return value._version, value.data_ptr(), value.shape, value.requires_grad
+
+
+def _pixels(value: Any) -> Any:
+    """Those of an image that is loaded: to look at another would load it."""
+    try:
+        fields, (width, height) = vars(value), value.size
+        is_loaded = fields.get("_im", fields.get("im")) is not None
+        return value.tobytes() if is_loaded and width * height * PIXEL_BYTES <= ARRAY_BYTES_MAX else None
+    except Exception:
+        # Of a kind that is not written as bytes, or an odd class of the user's.
+        return None
+
+
+#: By module and class.
+_TELLS: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("numpy", "ndarray"): _array,
+    ("torch", "Tensor"): _tensor,
+    ("PIL.Image", "Image"): _pixels,
+}
 
 
 def take(roots: Sequence[Any]) -> list[Any]:
