@@ -149,7 +149,8 @@ class Snapshot:
         referents = gc.get_referents(value)
         self._take(value, referents)
         if type(value) is not types.FunctionType:
-            return [*referents, *_members_of_array(value)]
+            members = _members_of_array(value)
+            return [*referents, *(members if len(members) <= MEMBERS_MAX else ())]
         # Not all that is in its module, and in those of the user's that it takes something from.
         used = bytecode.references(value.__code__)
         self._asks_level |= bool(used.names & surroundings.ASKS_LEVEL)
@@ -253,7 +254,7 @@ def _array(value: Any) -> Any:
     plain = value if type(value) is base else base.view(value, base)
     if plain.nbytes > ARRAY_BYTES_MAX:
         return None
-    content = list(map(id, _members_of_array(plain))) if plain.dtype.hasobject else plain.tobytes()
+    content = _Same(_members_of_array(plain)) if plain.dtype.hasobject else plain.tobytes()
     return plain.dtype, plain.shape, plain.strides, plain.flags.writeable, content
 
 
@@ -294,6 +295,15 @@ _TELLS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("torch", "Tensor"): _tensor,
     ("PIL.Image", "Image"): _pixels,
 }
+
+
+class _Same(list[Any]):
+    """Objects, which it holds: equal to a list of the very same."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and same(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def take(roots: Sequence[Any]) -> list[Any]:

@@ -162,3 +162,12 @@ def test_what_changes_a_tensor_is_told(name: str) -> None:
 
     # It has some hundred methods.
     check(same, 4)
+
+
+def test_a_large_array_of_objects_hides_nothing_that_comes_after_it() -> None:
+    other = [1]
+    roots = [np.array([str(i) for i in range(2000)], dtype=object), [other]]
+    held = snapshot.Snapshot(roots)
+    assert held.holds(roots)
+    other.append(2)
+    assert not held.holds(roots)
