@@ -37,6 +37,10 @@ const DISPLACE_MARGIN: f64 = 1.25;
 /// Dropped segments of which it is known how: 256 GiB of full ones.
 const GONE_MAX: usize = 4096;
 
+/// After a file that cannot be removed, so long nothing is evicted: a disk that removes nothing costs a segment a minute, and
+/// one file that stays costs its own bytes.
+const REMOVAL_PAUSE: Duration = Duration::from_secs(60);
+
 /// Assumed until measured: reading back costs this much time per byte (2 GB/s).
 const READ_NS_PER_BYTE: f64 = 0.5;
 
@@ -108,6 +112,8 @@ pub struct SsdTier {
     on_evict: Box<dyn Fn(&Evicted) + Send + Sync>,
     /// Dropped, but their files could not be removed: those bytes count until they can.
     left_behind: Mutex<Vec<Arc<Segment>>>,
+    /// When to try again whether another can.
+    removes_again: Mutex<Duration>,
 }
 
 impl SsdTier {
@@ -134,6 +140,7 @@ impl SsdTier {
             read_only: AtomicBool::new(false),
             on_evict: Box::new(on_evict),
             left_behind: Mutex::default(),
+            removes_again: Mutex::default(),
         }
     }
 
@@ -258,13 +265,12 @@ impl SsdTier {
 
     /// Drops the least valuable durable segment, if it is worth clearly less than `newcomer`; whether that freed its bytes.
     fn evict_below(&self, newcomer: Option<SegmentId>, why: Why) -> bool {
-        // While a file cannot be removed, dropping more segments would lose them and free nothing.
-        match self.free_left_behind() {
-            Ok(false) => {}
-            Ok(true) => return true,
-            Err(_) => return false,
-        }
         let now = self.clock.monotonic();
+        let (has_freed, left) = self.free_left_behind();
+        // Where no file can be removed, dropping more segments would lose them and free nothing.
+        if has_freed || left.is_some() && now < *self.removes_again.lock() {
+            return has_freed;
+        }
         let mut state = self.state.lock();
         let bar = newcomer
             .and_then(|id| state.segments.get(&id))
@@ -285,11 +291,12 @@ impl SsdTier {
         self.remove(id, why)
     }
 
-    /// Drops a segment: evicted, corrupt, or never finished. Whether its file is gone, too.
+    /// Drops a segment: evicted, corrupt, or never finished. Whether it is in nobody's way any more.
     pub fn remove(&self, id: SegmentId, why: Why) -> bool {
         let mut state = self.state.lock();
         let Some((segment, _)) = state.segments.remove(&id) else {
-            return false;
+            // Another was quicker.
+            return true;
         };
         let at_ns = self.clock.wall_ns();
         state.gone.insert(id, Gone { at_ns, why });
@@ -319,19 +326,22 @@ impl SsdTier {
             &error,
         );
         self.left_behind.lock().push(segment);
+        *self.removes_again.lock() = self.clock.monotonic() + REMOVAL_PAUSE;
         false
     }
 
-    /// Removes files that could not be removed before; whether there were any.
-    fn free_left_behind(&self) -> Result<bool> {
+    /// Removes files that could not be removed before; whether any could, and why others cannot.
+    fn free_left_behind(&self) -> (bool, Option<Error>) {
         let mut left = self.left_behind.lock();
-        let were_any = !left.is_empty();
-        while let Some(segment) = left.last() {
-            segment.unlink()?;
-            let _ = segment.space().disk.resize(0);
-            left.pop();
-        }
-        Ok(were_any)
+        let (before, mut failed) = (left.len(), None);
+        left.retain(|segment| match segment.unlink() {
+            Ok(()) => segment.space().disk.resize(0).is_err(),
+            Err(error) => {
+                failed = Some(error);
+                true
+            }
+        });
+        (left.len() < before, failed)
     }
 
     /// Makes it durable that segments were dropped: no crash brings them back from then on.
@@ -339,8 +349,8 @@ impl SsdTier {
     /// # Errors
     /// As the file system says.
     pub fn sync_removed(&self) -> Result<()> {
-        self.free_left_behind()?;
-        self.vfs.sync_folder(&self.folder)
+        let (_, left) = self.free_left_behind();
+        left.map_or_else(|| self.vfs.sync_folder(&self.folder), Err)
     }
 
     /// How a segment was lost, if that was lately.
