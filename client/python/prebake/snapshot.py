@@ -9,6 +9,7 @@ code, or deeper than the bounds, is left to the full description, which is made 
 from __future__ import annotations
 
 import array
+import contextlib
 import decimal
 import functools
 import gc
@@ -36,12 +37,15 @@ TABLE_MAX = 65_536
 ROWS_MAX = 1024
 #: Bytes of an array that are compared, for some 15 us.
 ARRAY_BYTES_MAX = 1 << 18
-#: At most of one pixel.
-PIXEL_BYTES = 4
+#: The same of all that is compared so, in one snapshot.
+CONTENTS_BYTES_MAX = 1 << 20
+#: Pixels of an image, for some 30 us.
+PIXELS_MAX = 1 << 14
 
-_CONTAINERS = (list, tuple, dict, set, frozenset)
-#: By exact type: what extends them may have fields.
-_LEAVES = frozenset({type(None), bool, int, float, complex, str, bytes, types.CodeType})
+#: By number, since how a class is hashed and compared may be the user's; by exact type, since what extends
+#: them may have fields.
+_CONTAINERS = frozenset(map(id, (list, tuple, dict, set, frozenset)))
+_LEAVES = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes, types.CodeType)))
 
 
 class Snapshot:
@@ -52,6 +56,8 @@ class Snapshot:
         "_asks_level",
         "_classes",
         "_contents",
+        "_contents_bytes",
+        "_copies",
         "_lengths",
         "_places",
         "_referents",
@@ -80,6 +86,9 @@ class Snapshot:
         self._classes: set[int] = set()
         #: Arrays, which are written to in place.
         self._arrays: list[Any] = []
+        self._contents_bytes = 0
+        #: Of arrays of objects: they hold those, so that an address is not used again.
+        self._copies: list[Any] = []
         #: Whether code asks which messages would be written.
         self._asks_level = False
         #: All that was met.
@@ -123,12 +132,12 @@ class Snapshot:
                 break
             # By its type: an odd object's `__class__` may raise.
             kind = type(value)
-            if kind not in _LEAVES and not issubclass(kind, types.ModuleType) and id(value) not in seen:
+            if id(kind) not in _LEAVES and not issubclass(kind, types.ModuleType) and id(value) not in seen:
                 seen.add(id(value))
                 values += self._walk(value)
 
     def _walk(self, value: Any) -> Iterable[Any]:
-        if type(value) in _CONTAINERS and len(value) > MEMBERS_MAX:
+        if id(type(value)) in _CONTAINERS and len(value) > MEMBERS_MAX:
             if len(value) > TABLE_MAX:
                 self._tables.append(value)
             else:
@@ -143,14 +152,14 @@ class Snapshot:
             # Functions of Cython refer to all that is in their module, and to a table that is made when
             # somebody asks for it.
             return ()
-        if _content(value) is not None:
-            self._arrays.append(value)
+        self._take_content(value)
+        # What is made of an object when it is asked for would be seen as a change.
+        _asked_for(value)
         # Fields with and without slots, members, bound arguments: all that the object itself refers to.
         referents = gc.get_referents(value)
         self._take(value, referents)
         if type(value) is not types.FunctionType:
-            members = _members_of_array(value)
-            return [*referents, *(members if len(members) <= MEMBERS_MAX else ())]
+            return [*referents, *self._members_of_array(value)]
         # Not all that is in its module, and in those of the user's that it takes something from.
         used = bytecode.references(value.__code__)
         self._asks_level |= bool(used.names & surroundings.ASKS_LEVEL)
@@ -165,19 +174,39 @@ class Snapshot:
             # Of installed code not what its functions refer to.
             named += [held for held in found if issubclass(type(held), type)] if is_installed else found
         held = (value.__code__, value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
-        # Its attributes. Asked for by name, a function without any would be given a dictionary.
-        spaces = (value.__globals__, value.__builtins__)
-        fields = [each for each in referents if type(each) is dict and not any(each is s for s in spaces)]
-        return [*held, *fields, *named]
+        return [*held, value.__dict__, *named]
 
     def _take(self, value: Any, referents: list[Any]) -> None:
         self._walked.append(value)
         self._referents += referents
 
+    def _take_content(self, value: Any) -> None:
+        content = _content(value)
+        parts = content if type(content) is tuple else (content,)
+        size = sum(len(each) for each in parts if type(each) in (bytes, bytearray))
+        if content is not None and self._contents_bytes + size <= CONTENTS_BYTES_MAX:
+            self._contents_bytes += size
+            self._arrays.append(value)
+
+    def _members_of_array(self, value: Any) -> list[Any]:
+        """The objects in an array, of which it does not tell the garbage collector."""
+        base = _numpy_array()
+        if not issubclass(type(value), base):
+            return []
+        plain = base.view(value, base)
+        if not plain.dtype.hasobject or plain.nbytes > ARRAY_BYTES_MAX:
+            return []
+        self._copies.append(plain.copy())
+        members: list[Any] = plain.ravel("K").tolist() if plain.dtype.kind == "O" else []
+        if len(members) <= MEMBERS_MAX:
+            return members
+        self._take_rows(members)
+        return []
+
     def _take_rows(self, members: list[Any]) -> None:
         """Takes what the containers in a table hold."""
         for each in members:
-            if self._rows < ROWS_MAX and type(each) in _CONTAINERS and len(each) <= MEMBERS_MAX:
+            if self._rows < ROWS_MAX and id(type(each)) in _CONTAINERS and len(each) <= MEMBERS_MAX:
                 self._rows += 1
                 self._take(each, gc.get_referents(each))
 
@@ -238,52 +267,66 @@ def _content(value: Any) -> Any:
     if issubclass(kind, bytearray):
         return bytearray.copy(value) if bytearray.__len__(value) <= ARRAY_BYTES_MAX else None
     if issubclass(kind, array.array):
-        size = array.array.__len__(value) * value.itemsize
+        size = array.array.__len__(value) * _ITEM_SIZE(value)
         return array.array.tobytes(value) if size <= ARRAY_BYTES_MAX else None
     if issubclass(kind, decimal.Context):
-        return value.__reduce__()
+        return decimal.Context.__reduce__(value)
     for (module, name), tells in _TELLS.items():
-        if module in sys.modules and issubclass(kind, getattr(sys.modules[module], name, ())):
+        # As it is there: to ask some modules for a name imports them.
+        base = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+        if isinstance(base, type) and issubclass(kind, base):
             return tells(value)
     return None
 
 
+_ITEM_SIZE = vars(array.array)["itemsize"].__get__
+
+
+def _numpy_array() -> Any:
+    """The class of arrays; no class before there are any."""
+    return getattr(sys.modules.get("numpy"), "ndarray", ())
+
+
 def _array(value: Any) -> Any:
-    base = sys.modules["numpy"].ndarray
+    base = _numpy_array()
     # What a class of the user's makes of it is not run.
     plain = value if type(value) is base else base.view(value, base)
     if plain.nbytes > ARRAY_BYTES_MAX:
         return None
-    content = _Same(_members_of_array(plain)) if plain.dtype.hasobject else plain.tobytes()
-    return plain.dtype, plain.shape, plain.strides, plain.flags.writeable, content
+    kind = plain.dtype
+    # Texts of any length lie elsewhere; of objects these are the addresses.
+    content = plain.tolist() if kind.kind == "T" else plain.tobytes()
+    return kind, kind.names, plain.shape, plain.strides, plain.flags.writeable, content
 
 
-def _members_of_array(value: Any) -> list[Any]:
-    """The objects in an array of objects, which it does not tell the garbage collector."""
-    base = getattr(sys.modules.get("numpy"), "ndarray", ())
-    if not issubclass(type(value), base):
-        return []
-    plain = base.view(value, base)
-    # Of records with objects each look makes new tuples.
-    if plain.dtype.kind != "O" or plain.nbytes > ARRAY_BYTES_MAX:
-        return []
-    found: list[Any] = plain.ravel("K").tolist()
-    return found
+def _record(value: Any) -> Any:
+    return value.dtype, value.dtype.names, sys.modules["numpy"].void.tobytes(value)
 
 
 def _tensor(value: Any) -> Any:
     """Torch counts what is done to a tensor in place; not what is done to one that is made to be read."""
-    if value.is_inference():
-        return None
-    return value._version, value.data_ptr(), value.shape, value.requires_grad
+    torch = sys.modules["torch"]
+    # A class of the user's may have its say about each of these.
+    with torch._C.DisableTorchFunctionSubclass():
+        try:
+            version = value._version
+        except Exception:
+            return None
+        try:
+            layout = value.data_ptr(), value.shape, value.stride(), value.is_conj(), value.is_neg()
+        except Exception:
+            # One that is sparse, or has no shape yet.
+            layout = None
+        return version, value.requires_grad, layout
 
 
 def _pixels(value: Any) -> Any:
     """Those of an image that is loaded: to look at another would load it."""
+    image = sys.modules["PIL.Image"].Image
     try:
-        fields, (width, height) = vars(value), value.size
-        is_loaded = fields.get("_im", fields.get("im")) is not None
-        return value.tobytes() if is_loaded and width * height * PIXEL_BYTES <= ARRAY_BYTES_MAX else None
+        fields, (width, height) = vars(value), image.size.fget(value)
+        is_loaded = fields.get("_im", fields.get("im")) is not None and not fields.get("tile")
+        return image.tobytes(value) if is_loaded and width * height <= PIXELS_MAX else None
     except Exception:
         # Of a kind that is not written as bytes, or an odd class of the user's.
         return None
@@ -292,18 +335,16 @@ def _pixels(value: Any) -> Any:
 #: By module and class.
 _TELLS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("numpy", "ndarray"): _array,
+    ("numpy", "void"): _record,
     ("torch", "Tensor"): _tensor,
     ("PIL.Image", "Image"): _pixels,
 }
 
 
-class _Same(list[Any]):
-    """Objects, which it holds: equal to a list of the very same."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and same(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
+def _asked_for(value: Any) -> None:
+    """Gives an object what is made for it when a description asks."""
+    with contextlib.suppress(AttributeError):
+        object.__getattribute__(value, "__dict__")
 
 
 def take(roots: Sequence[Any]) -> list[Any]:

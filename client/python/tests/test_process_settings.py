@@ -70,7 +70,8 @@ def test_filters_of_warnings_that_are_told_alike_raise_alike() -> None:
             warnings.showwarning = lambda *of, **named: None
             for _ in range(draw.randrange(4)):
                 action = draw.choice(("error", "ignore", "always", "default"))
-                warnings.simplefilter(action, draw.choice((Warning, UserWarning, RuntimeWarning)))
+                category = draw.choice((Warning, UserWarning, RuntimeWarning))
+                warnings.filterwarnings(action, draw.choice(("", "tried", "x" * 300 + "|tried")), category)
             raises.setdefault(str(package_settings.raising_warnings()), set()).add(_raised())
     assert len(raises) > 3
     assert [told for told, raised in raises.items() if len(raised) > 1] == []

@@ -12,6 +12,7 @@ import functools
 import io
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,7 @@ MAKES: list[Callable[[], Any]] = [
         lambda: np.poly1d([1, 2]),
     ),
     *(lambda: np.zeros(3, dtype=[("a", "i4")]), lambda: np.rec.array([(1,)], dtype=[("a", "i4")])),
+    *(lambda: np.zeros(1, dtype=[("a", "i4")])[0], lambda: np.zeros(2, dtype=[("a", "O"), ("b", "i4")])),
     *(lambda: Image.new("L", (2, 2)), lambda: Image.new("P", (2, 2))),
 ]
 ARGUMENTS: list[tuple[Any, ...]] = [
@@ -99,7 +101,7 @@ ARGUMENTS: list[tuple[Any, ...]] = [
 ]
 VALUES = (5, "q", [3], (7,), {"z": 1})
 #: NumPy does not survive some of these where objects are held, and says not to set `strides` and `dtype`.
-LEFT_OUT = {"__class__", "dtype", "setfield", "strides", "tofile", "dump", "show", "save"}
+LEFT_OUT = {"__class__", "dtype", "setfield", "strides", "tofile", "dump", "_dump", "show", "save"}
 
 
 def known(value: Any) -> bytes | None:
@@ -121,7 +123,11 @@ def changes(value: Any, step: int) -> Iterator[tuple[str, Callable[[Any], Any]]]
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", MAKES, ids=lambda make: type(make()).__name__)
-def test_what_changes_an_identity_is_told(make: Callable[[], Any]) -> None:
+def test_what_changes_an_identity_is_told(
+    make: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Some of what is tried writes files.
+    monkeypatch.chdir(tmp_path)
     check(make, 1)
 
 
@@ -143,13 +149,19 @@ def check(make: Callable[[], Any], step: int) -> None:
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["tensor", "parameter", "layer", "statistics", "image"])
-def test_what_changes_a_tensor_is_told(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["tensor", "square", "parameter", "layer", "lazy", "sparse", "statistics", "image"]
+)
+def test_what_changes_a_tensor_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     import torch
     from torchvision import tv_tensors
 
     make = {
         "tensor": lambda: torch.zeros(2),
+        "square": lambda: torch.arange(4.0).reshape(2, 2),
+        "lazy": lambda: torch.nn.LazyLinear(1),
+        "sparse": lambda: [torch.zeros(2).to_sparse(), [1]],
         "parameter": lambda: torch.nn.Parameter(torch.zeros(2), requires_grad=False),
         "layer": lambda: torch.nn.Linear(1, 1).requires_grad_(False),
         "statistics": lambda: torch.nn.BatchNorm1d(1),
@@ -171,3 +183,87 @@ def test_a_large_array_of_objects_hides_nothing_that_comes_after_it() -> None:
     assert held.holds(roots)
     other.append(2)
     assert not held.holds(roots)
+
+
+@pytest.mark.parametrize("members", [60, 100])
+def test_what_an_array_of_objects_holds_is_looked_into(members: int) -> None:
+    array = np.array([[i] for i in range(members)] + [None], dtype=object)
+    held = snapshot.Snapshot([array])
+    assert held.holds([array])
+    array[0].append(1)
+    assert not held.holds([array])
+
+
+def test_what_describing_makes_is_no_change() -> None:
+    # Of what nothing has described before.
+    space: dict[str, Any] = {"__name__": __name__}
+    exec("class Other:\n    def __init__(self): self.a = 1\ndef step(x: int) -> int: return x", space)
+    roots = [space["step"], space["Other"]()]
+    held = snapshot.Snapshot(roots)
+    assert all(map(known, roots))
+    assert held.holds(roots)
+
+
+class Odd(type):
+    """What has a hash of its own has none, or none that can be asked for."""
+
+    def __eq__(cls, other: object) -> bool:
+        raise RuntimeError("asked")
+
+    def __hash__(cls) -> int:
+        raise RuntimeError("asked")
+
+
+class OddBytes(bytearray, metaclass=Odd):
+    def __bytes__(self) -> bytes:
+        raise RuntimeError("asked")
+
+    __len__ = copy = __bytes__  # type: ignore[assignment]
+
+
+class OddNumbers(array.array):  # type: ignore[type-arg]
+    @property
+    def itemsize(self) -> int:
+        raise RuntimeError("asked")
+
+    tobytes = __len__ = itemsize  # type: ignore[assignment]
+
+
+class OddArray(np.ndarray):
+    def __array_finalize__(self, other: object) -> None:
+        if type(self) is not OddArray:
+            raise RuntimeError("asked")
+
+    @property
+    def nbytes(self) -> int:
+        raise RuntimeError("asked")
+
+    tobytes = dtype = flags = nbytes  # type: ignore[assignment]
+
+
+class OddContext(decimal.Context):
+    def __reduce__(self) -> Any:
+        raise RuntimeError("asked")
+
+
+class OddImage(Image.Image):
+    @property
+    def size(self) -> Any:
+        raise RuntimeError("asked")
+
+    tobytes = size
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "bytes": lambda: OddBytes(2),
+    "numbers": lambda: OddNumbers("i", [1]),
+    "array": lambda: OddArray(2),
+    "context": OddContext,
+    "image": OddImage,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_nothing_of_the_users_is_run(name: str) -> None:
+    value = ODD[name]()
+    assert snapshot.Snapshot([value]).holds([value])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import pickle
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,8 @@ def test_an_edited_file_is_seen_in_the_next_batch(connected: None, tmp_path: Pat
 
 
 def test_what_is_gone_on_its_way_is_made_again(connected: None, root: Path, daemon: PrivateDaemon) -> None:
+    # Which warnings are errors is a part of what a data set is: here none are, as where one is looked for.
+    warnings.simplefilter("always")
     data = prebake.wrap(files(root), [floats])
     [expected] = DataLoader(data, batch_size=COUNT)
     at_once = data._pipeline.fill.at_once()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +36,22 @@ def interpreter() -> dict[str, int]:
 def raising_warnings() -> list[tuple[str, ...]]:
     """Warnings that are errors, and what comes before them: code that catches them goes another way."""
     filters = list(warnings.filters)
+    # What is met by none.
+    filters.append((warnings.defaultaction, *_ANY))  # type: ignore[attr-defined]
+    # What is behind one that takes all is met by none either.
+    filters = filters[: 1 + next(i for i, each in enumerate(filters) if each[1:] == _ANY)]
     while filters and filters[-1][0] != "error":
         filters.pop()
-    return [("error" if action == "error" else "", *map(str, rest)) for action, *rest in filters]
+    return [("error" if action == "error" else "", *map(_shown, rest)) for action, *rest in filters]
+
+
+#: Of a filter that takes all: message, category, module and line.
+_ANY = (None, Warning, None, 0)
+
+
+def _shown(part: Any) -> str:
+    """A part of a filter. As a text, a pattern is cut."""
+    return f"{part.pattern!r} {part.flags}" if isinstance(part, re.Pattern) else str(part)
 
 
 def numpy_errors() -> dict[str, str]:
