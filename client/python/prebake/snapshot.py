@@ -8,21 +8,19 @@ code, or deeper than the bounds, is left to the full description, which is made 
 
 from __future__ import annotations
 
-import array
 import contextlib
-import decimal
 import functools
 import gc
 import operator
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from prebake import bytecode, packages, surroundings
 from prebake._job import native
-from prebake.identity import ambient
+from prebake.identity import ambient, contents
 from prebake.purity import assigned
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
@@ -35,12 +33,8 @@ MEMBERS_MAX = 64
 TABLE_MAX = 65_536
 #: Containers in tables whose own members are compared too.
 ROWS_MAX = 1024
-#: Bytes of an array that are compared, for some 15 us.
-ARRAY_BYTES_MAX = 1 << 18
-#: The same of all that is compared so, in one snapshot.
+#: Bytes of contents that are compared in one snapshot.
 CONTENTS_BYTES_MAX = 1 << 20
-#: Pixels of an image, for some 30 us.
-PIXELS_MAX = 1 << 14
 
 #: By number, since how a class is hashed and compared may be the user's; by exact type, since what extends
 #: them may have fields.
@@ -100,7 +94,7 @@ class Snapshot:
         if self._asks_level and "logging" in sys.modules:
             self._take_levels(sys.modules["logging"])
         self._lengths = list(map(len, self._tables))
-        self._contents = list(map(_content, self._arrays))
+        self._contents = list(map(contents.of, self._arrays))
         calls = [(tells, tells()) for tells in ambient.asked()]
         for name, attribute in (*surroundings.FLAGS_OF, *ambient.SETTINGS):
             module = sys.modules.get(name)
@@ -181,7 +175,7 @@ class Snapshot:
         self._referents += referents
 
     def _take_content(self, value: Any) -> None:
-        content = _content(value)
+        content = contents.of(value)
         parts = content if type(content) is tuple else (content,)
         size = sum(len(each) for each in parts if type(each) in (bytes, bytearray))
         if content is not None and self._contents_bytes + size <= CONTENTS_BYTES_MAX:
@@ -190,11 +184,8 @@ class Snapshot:
 
     def _members_of_array(self, value: Any) -> list[Any]:
         """The objects in an array, of which it does not tell the garbage collector."""
-        base = _numpy_array()
-        if not issubclass(type(value), base):
-            return []
-        plain = base.view(value, base)
-        if not plain.dtype.hasobject or plain.nbytes > ARRAY_BYTES_MAX:
+        plain = contents.plain_array(value)
+        if plain is None or not plain.dtype.hasobject or plain.nbytes > contents.ARRAY_BYTES_MAX:
             return []
         self._copies.append(plain.copy())
         members: list[Any] = plain.ravel("K").tolist() if plain.dtype.kind == "O" else []
@@ -250,95 +241,12 @@ class Snapshot:
         """Whether what is not compared natively is as it was."""
         if not self._tables and not self._arrays:
             return True
-        lengths, contents = list(map(len, self._tables)), list(map(_content, self._arrays))
-        return lengths == self._lengths and contents == self._contents
+        lengths, held = list(map(len, self._tables)), list(map(contents.of, self._arrays))
+        return lengths == self._lengths and held == self._contents
 
 
 #: What a module has under a name that is builtin, or nowhere.
 _ABSENT = object()
-
-
-def _content(value: Any) -> Any:
-    """What tells that an object is as it was whose content no reference shows, also of a class that extends
-    its own; None if it is none, or too large."""
-    kind = type(value)
-    # Each in one call: a buffer that is lent while another thread runs could not be resized by it. And by the
-    # class that has the content, which runs nothing of the user's.
-    if issubclass(kind, bytearray):
-        return bytearray.copy(value) if bytearray.__len__(value) <= ARRAY_BYTES_MAX else None
-    if issubclass(kind, array.array):
-        size = array.array.__len__(value) * _ITEM_SIZE(value)
-        return array.array.tobytes(value) if size <= ARRAY_BYTES_MAX else None
-    if issubclass(kind, decimal.Context):
-        return decimal.Context.__reduce__(value)
-    for (module, name), tells in _TELLS.items():
-        # As it is there: to ask some modules for a name imports them.
-        base = getattr(sys.modules.get(module), "__dict__", {}).get(name)
-        if isinstance(base, type) and issubclass(kind, base):
-            return tells(value)
-    return None
-
-
-_ITEM_SIZE = vars(array.array)["itemsize"].__get__
-
-
-def _numpy_array() -> Any:
-    """The class of arrays; no class before there are any."""
-    return getattr(sys.modules.get("numpy"), "ndarray", ())
-
-
-def _array(value: Any) -> Any:
-    base = _numpy_array()
-    # What a class of the user's makes of it is not run.
-    plain = value if type(value) is base else base.view(value, base)
-    if plain.nbytes > ARRAY_BYTES_MAX:
-        return None
-    kind = plain.dtype
-    # Texts of any length lie elsewhere; of objects these are the addresses.
-    content = plain.tolist() if kind.kind == "T" else plain.tobytes()
-    return kind, kind.names, plain.shape, plain.strides, plain.flags.writeable, content
-
-
-def _record(value: Any) -> Any:
-    return value.dtype, value.dtype.names, sys.modules["numpy"].void.tobytes(value)
-
-
-def _tensor(value: Any) -> Any:
-    """Torch counts what is done to a tensor in place; not what is done to one that is made to be read."""
-    torch = sys.modules["torch"]
-    # A class of the user's may have its say about each of these.
-    with torch._C.DisableTorchFunctionSubclass():
-        try:
-            version = value._version
-        except Exception:
-            return None
-        try:
-            layout = value.data_ptr(), value.shape, value.stride(), value.is_conj(), value.is_neg()
-        except Exception:
-            # One that is sparse, or has no shape yet.
-            layout = None
-        return version, value.requires_grad, layout
-
-
-def _pixels(value: Any) -> Any:
-    """Those of an image that is loaded: to look at another would load it."""
-    image = sys.modules["PIL.Image"].Image
-    try:
-        fields, (width, height) = vars(value), image.size.fget(value)
-        is_loaded = fields.get("_im", fields.get("im")) is not None and not fields.get("tile")
-        return image.tobytes(value) if is_loaded and width * height <= PIXELS_MAX else None
-    except Exception:
-        # Of a kind that is not written as bytes, or an odd class of the user's.
-        return None
-
-
-#: By module and class.
-_TELLS: dict[tuple[str, str], Callable[[Any], Any]] = {
-    ("numpy", "ndarray"): _array,
-    ("numpy", "void"): _record,
-    ("torch", "Tensor"): _tensor,
-    ("PIL.Image", "Image"): _pixels,
-}
 
 
 def _asked_for(value: Any) -> None:
