@@ -19,17 +19,24 @@ import sys
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from prebake.calls import words
 
 
-class Owner(NamedTuple):
+class Owner:
     """A distribution, or Python itself, and its version: what it calls that, and which files came with it, if
-    that is recorded."""
+    that is recorded. There is one object for each."""
 
-    name: str
-    version: str
+    def __init__(self, name: str, release: str, info: str = "") -> None:
+        """`info` is the folder of what is known of it, if there is one."""
+        self.name, self.release, self.info = name, release, info
+
+    @functools.cached_property
+    def version(self) -> str:
+        """Made where it is asked for: most that are met are only told from the user's own code."""
+        files = _files_of(self) if self.info else []
+        return f"{self.release} of files {' '.join(files)}" if files else self.release
 
 
 PYTHON = Owner("python", f"{sys.implementation.cache_tag} {platform.python_version()}")
@@ -118,19 +125,13 @@ def _stdlib_roots() -> tuple[str, ...]:
     return tuple(map(str, roots))
 
 
-class _Installed(NamedTuple):
-    owner: Owner
-    #: The folder of what is known of it.
-    info: str
-
-
 #: What a distribution's name may have in the place of a dash. Compiled here, where a job expects to wait.
 _SEPARATORS = re.compile(r"[-_.]+")
 _REQUIRED = re.compile(r"[\w.-]*")
 
 
 @functools.cache
-def _installed(root: str) -> list[_Installed]:
+def _installed(root: str) -> list[Owner]:
     """What is installed in a folder: the names of metadata folders hold distribution and version."""
     found = []
     try:
@@ -143,7 +144,7 @@ def _installed(root: str) -> list[_Installed]:
             continue
         parts = stem.split("-")
         if len(parts) > 1:
-            found.append(_Installed(Owner(canonical(parts[0]), parts[1]), f"{root}/{name}"))
+            found.append(Owner(canonical(parts[0]), parts[1], f"{root}/{name}"))
     return found
 
 
@@ -210,7 +211,7 @@ def required(names: frozenset[str]) -> frozenset[Owner]:
             each = _by_name(root).get(name)
             if each is None:
                 continue
-            found.add(_with_files(each))
+            found.add(each)
             new = [other for other in _requirements(each.info) if other not in seen]
             seen.update(new)
             pending += new
@@ -219,8 +220,8 @@ def required(names: frozenset[str]) -> frozenset[Owner]:
 
 
 @functools.cache
-def _by_name(root: str) -> dict[str, _Installed]:
-    return {each.owner.name: each for each in _installed(root)}
+def _by_name(root: str) -> dict[str, Owner]:
+    return {each.name: each for each in _installed(root)}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -242,50 +243,45 @@ def _distribution(root: str, relative: str, top: str) -> Owner | None:
     for each in [*filter(None, [likely]), *(each for each in _installed(root) if each is not likely)]:
         listed = _lists(each.info, relative)
         if listed:
-            return _with_files(each)
+            return each
         # Some systems keep no record of files; the list of top-level names is the next best.
         if listed is None and top.encode() in (_listing(each.info, "top_level.txt") or b"").split():
-            return _with_files(each)
+            return each
     return None
 
 
-@functools.lru_cache(maxsize=1024)
-def _with_files(installed: _Installed) -> Owner:
-    """A distribution whose version tells its files too: another build may go by the same one, and files are
-    edited where they lie."""
+def _files_of(owner: Owner) -> list[str]:
+    """What tells a distribution's files, beside its version: another build may go by the same one, and files
+    are edited where they lie."""
     try:
         # Where the cache is turned off too: a probe's process is to find what the job found.
         from prebake._native import read_record
     except ImportError:
-        return installed.owner
-    digest, tops = read_record(f"{installed.info}/RECORD", f"{os.path.basename(installed.info)}/")
-    files = [] if digest is None else [digest]
-    files += _edited(installed, tops)
-    if not files:
-        return installed.owner
-    return Owner(installed.owner.name, f"{installed.owner.version} of files {' '.join(files)}")
+        return []
+    digest, tops = read_record(f"{owner.info}/RECORD", f"{os.path.basename(owner.info)}/")
+    return [*([] if digest is None else [digest]), *_edited(owner.info, tops)]
 
 
-def _edited(installed: _Installed, tops: Iterable[str]) -> list[str]:
+def _edited(info: str, tops: Iterable[str]) -> list[str]:
     """Names and digests of a distribution's files that are imported and were edited since they were
     installed: they are younger than its record, which is written last, and are not what it says."""
     from prebake._native import younger
 
-    root, names = os.path.dirname(installed.info), _imported(len(sys.modules))
+    root, names = os.path.dirname(info), _imported(len(sys.modules))
     modules = [sys.modules.get(name) for top in tops for name in names.get(top.removesuffix(".py"), ())]
     files = {getattr(each, "__dict__", {}).get("__file__") for each in modules}
     own = [file for file in files if type(file) is str and file.startswith(f"{root}/")]
     found: list[str] = []
     if len(own) > LOOKED_AT_MAX:
         return found
-    for file in sorted(younger(f"{installed.info}/RECORD", own)):
+    for file in sorted(younger(f"{info}/RECORD", own)):
         relative = file[len(root) + 1 :]
         try:
             with open(file, "rb", buffering=0) as data:
                 digest = base64.urlsafe_b64encode(hashlib.sha256(data.read()).digest()).rstrip(b"=").decode()
         except OSError:
             digest = "gone"
-        if _lists(installed.info, relative) and not _lists(installed.info, f"{relative},sha256={digest}"):
+        if _lists(info, relative) and not _lists(info, f"{relative},sha256={digest}"):
             found.append(f"{relative}={digest}")
     return found
 

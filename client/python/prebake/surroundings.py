@@ -59,7 +59,7 @@ SECRETS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 def surround(encoder: Encoder) -> None:
     """Writes them, and a leaf for each."""
     encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
-    for owner in sorted(packages.required(frozenset(encoder.packages))):
+    for owner in packages.required(frozenset(encoder.packages)):
         encoder.packages.setdefault(owner.name, owner.version)
     assigned.write(encoder)
     for name, version in sorted(encoder.packages.items()):

@@ -23,22 +23,25 @@ pub(crate) fn read_record(path: PathBuf, own: &str) -> (Option<String>, BTreeSet
         .split(|&byte| byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
         .filter(|line| !line.is_empty() && !line.starts_with(own.as_bytes()) && !line.starts_with(b".."));
-    let lines: Vec<&[u8]> = lines.collect();
-    let mut files: Vec<&[u8]> = lines
-        .iter()
-        .copied()
-        .filter(|line| !line.ends_with(b",,"))
-        .collect();
-    files.sort_unstable();
-    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-    for file in &files {
-        hasher.update(file).update(b"\n");
+    let mut lines: Vec<&[u8]> = lines.collect();
+    // Installers sort them, so that this mostly passes them once.
+    lines.sort_unstable();
+    let mut files = Vec::with_capacity(record.len());
+    for line in lines.iter().filter(|line| !line.ends_with(b",,")) {
+        files.extend_from_slice(line);
+        files.push(b'\n');
     }
-    let digest = hasher.finalize().to_hex();
-    let tops: BTreeSet<&[u8]> = lines
+    let digest = blake3::Hasher::new_derive_key(CONTEXT)
+        .update(&files)
+        .finalize()
+        .to_hex();
+    let mut tops: Vec<&[u8]> = lines
         .iter()
         .filter_map(|line| line.split(|&byte| b"/,".contains(&byte)).next())
         .collect();
+    // Equal ones lie beside each other; a set would be asked for each line.
+    tops.dedup();
+    let tops = BTreeSet::from_iter(tops);
     let tops = tops
         .into_iter()
         .map(|top| String::from_utf8_lossy(top).into_owned());
