@@ -270,14 +270,14 @@ def _edited(info: str, tops: Iterable[str]) -> list[str]:
     root, names = os.path.dirname(info), _imported(len(sys.modules))
     modules = [sys.modules.get(name) for top in tops for name in names.get(top.removesuffix(".py"), ())]
     files = {getattr(each, "__dict__", {}).get("__file__") for each in modules}
-    own = [file for file in files if type(file) is str and file.startswith(f"{root}/")]
+    start = f"{root}/"
+    own = [file[len(start) :] for file in files if type(file) is str and file.startswith(start)]
     found: list[str] = []
     if len(own) > LOOKED_AT_MAX:
         return found
-    for file in sorted(younger(f"{info}/RECORD", own)):
-        relative = file[len(root) + 1 :]
+    for relative in sorted(younger(root, f"{os.path.basename(info)}/RECORD", own)):
         try:
-            with open(file, "rb", buffering=0) as data:
+            with open(start + relative, "rb", buffering=0) as data:
                 digest = base64.urlsafe_b64encode(hashlib.sha256(data.read()).digest()).rstrip(b"=").decode()
         except OSError:
             digest = "gone"

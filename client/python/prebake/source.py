@@ -281,9 +281,7 @@ def are_names(listed: list[Any]) -> bool:
     texts = paths(listed)
     if remote.objects(texts):
         return True
-    # Most are plain as they are; of others what all begin with does not count.
-    if not _may_be_others(texts):
-        return True
+    # What all begin with does not count.
     start = len(above(texts))
     return not _may_be_others([text[start:] for text in texts])
 

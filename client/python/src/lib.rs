@@ -8,6 +8,7 @@ mod exit;
 mod forms;
 mod items;
 mod job;
+mod listed;
 mod look;
 mod plain;
 #[allow(unsafe_code)]
@@ -78,6 +79,8 @@ mod _native {
     use super::items::Items;
     #[pymodule_export]
     use super::job::{Collection, Files, Job, connect, files};
+    #[pymodule_export]
+    use super::listed::listed;
     #[pymodule_export]
     use super::look::Look;
     #[pymodule_export]

@@ -1,8 +1,9 @@
 //! Which files a distribution came with, by the record that installers keep of them (PEP 376, PEP 627).
 
 use pyo3::prelude::*;
+use rustix::fs::{AtFlags, statat};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 const CONTEXT: &str = "prebake 2026 record v1";
@@ -51,11 +52,18 @@ pub(crate) fn read_record(path: PathBuf, own: &str) -> (Option<String>, BTreeSet
     )
 }
 
-/// Those of some files that were written to later than another one, or are gone; none if that one is not there.
+/// Those of some files below a folder that were written to later than another one there, or are gone; none if that one is not
+/// there. By names below it: the way to the folder, most of each path, is gone once.
 #[pyfunction]
-pub(crate) fn younger(py: Python<'_>, than: PathBuf, files: Vec<String>) -> Vec<String> {
-    let written = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+pub(crate) fn younger(py: Python<'_>, folder: PathBuf, than: PathBuf, files: Vec<String>) -> Vec<String> {
     py.detach(|| {
+        let Ok(folder) = File::open(folder) else {
+            return Vec::new();
+        };
+        let written = |path: &Path| {
+            let found = statat(&folder, path, AtFlags::empty()).ok();
+            found.map(|found| (found.st_mtime, found.st_mtime_nsec))
+        };
         let Some(then) = written(&than) else {
             return Vec::new();
         };

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import itertools
 import json
 import locale
 import marshal
@@ -329,9 +328,9 @@ _TIMES = re.compile(rb"st_[mc]time|ST_[MC]TIME|get[mc]time")
 def _listed(folder: str) -> str:
     """A folder by the names in it; a large one by its size and time, which each name that comes or goes
     changes: to list a million files takes a second, for which a first batch would wait."""
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in itertools.islice(entries, LISTED_MAX + 1))
-    return _text(names) if len(names) <= LISTED_MAX else _stat(folder)
+    from prebake._native import listed
+
+    return listed(folder, LISTED_MAX) or _stat(folder)
 
 
 def _content(file: str) -> str:
