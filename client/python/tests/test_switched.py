@@ -32,6 +32,17 @@ def f():
     return script.replace("FIRST", f'"{first}"'), [f'point("{second}")'], [first, second]
 
 
+#: Files, the first of which is rare: a probe does not come upon it.
+RARE = """
+import pathlib
+files = [f"{i}.txt" for i in range(20)]
+for file in files:
+    pathlib.Path(file).exists() or pathlib.Path(file).write_text(file)
+ds = prebake.wrap(files, [load])
+def f():
+    return ds[0]
+"""
+
 #: A function or a pipeline `f`, how it is switched, and what `f()` is each time.
 BETWEEN = {
     "decimal traps": (
@@ -46,6 +57,85 @@ def f():
 """,
         ["decimal.getcontext().traps[decimal.DivisionByZero] = False"],
         ["DivisionByZero", "Infinity"],
+    ),
+    "how a rare text becomes bytes": (
+        """
+import codecs
+def set_to(k):
+    codecs.register_error("fz", lambda e: (str(k), e.end))
+def load(path):
+    return "\u00e9".encode("ascii", "fz").decode() if path == "0.txt" else path
+set_to(8)
+"""
+        + RARE,
+        ["set_to(9)", "set_to(7)", "set_to(9)", "codecs.register_error('fz', codecs.replace_errors)"],
+        ["8", "9", "7", "9", "?"],
+    ),
+    "who finds a rare codec": (
+        """
+import codecs
+def finds(k):
+    def find(name):
+        def encode(text, errors="strict"):
+            return bytes(ord(c) + k for c in text), len(text)
+        return codecs.CodecInfo(encode, None, name=name) if name == "fz_by" else None
+    return find
+def load(path):
+    return "abc".encode("fz_by").decode() if path == "0.txt" else path
+now = finds(1)
+codecs.register(now)
+"""
+        + RARE,
+        ["codecs.unregister(now); now = finds(2); codecs.register(now)"],
+        ["bcd", "cde"],
+    ),
+    "where a rare time zone is looked for": (
+        """
+import zoneinfo
+def load(path):
+    return zoneinfo.TZPATH[0] if path == "0.txt" else path
+"""
+        + RARE,
+        ["zoneinfo.reset_tzpath(['/one'])", "zoneinfo.reset_tzpath(['/two'])"],
+        ["/usr/share/zoneinfo", "/one", "/two"],
+    ),
+    "how a rare object is put into a database": (
+        """
+import sqlite3
+class Own: pass
+def load(path):
+    if path != "0.txt":
+        return path
+    with sqlite3.connect(":memory:") as base:
+        return base.execute("select ?", (Own(),)).fetchone()[0]
+sqlite3.register_adapter(Own, lambda own: 1)
+"""
+        + RARE,
+        ["sqlite3.register_adapter(Own, lambda own: 2)", "sqlite3.register_adapter(Own, lambda own: 1)"],
+        ["1", "2", "1"],
+    ),
+    "what a method of a class sets that rare items come upon": (
+        """
+import pathlib, sys
+where = pathlib.Path("site-packages")
+if not where.exists():
+    (where / "fz_kept-1.0.dist-info").mkdir(parents=True)
+    (where / "fz_kept.py").write_text(
+        "class Base:\\n mode, on = 'a', False\\n"
+        "class Config(Base):\\n"
+        " @classmethod\\n def use(cls, mode): cls.mode = str(mode)\\n"
+        " @classmethod\\n def turn_on(cls): cls.on = True\\n"
+        "def mode(): return Config.mode, Config.on\\n"
+    )
+    (where / "fz_kept-1.0.dist-info" / "RECORD").write_text("fz_kept.py,,\\n")
+sys.path.insert(0, str(where.resolve()))
+import fz_kept
+def load(path):
+    return fz_kept.mode() if path == "0.txt" else path
+"""
+        + RARE,
+        ["fz_kept.Config.use('b')", "fz_kept.Config.turn_on()"],
+        ["('a', False)", "('b', False)", "('b', True)"],
     ),
     "levels of loggers": (
         """

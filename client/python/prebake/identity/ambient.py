@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from prebake.identity import package_settings
+from prebake.identity import codec_registries, package_settings
 
 #: Modules and the functions of theirs that tell a setting, and what it is when they are imported.
 _FLAGS: tuple[tuple[str, str, Any], ...] = (
@@ -129,6 +129,8 @@ def kept() -> list[Any]:
     found = [value for _, value in _variables()]
     found += warnings.filters
     found += map(csv.get_dialect, csv.list_dialects())
+    for registered in codec_registries.registered():
+        found += registered
     if "matplotlib" in sys.modules:
         found += package_settings.matplotlib_values()
     if "pandas._config.config" in sys.modules:
@@ -152,6 +154,8 @@ def values() -> Iterator[tuple[str, Any]]:
         yield "modes of torch", modes
     if options := pandas_options():
         yield "pandas options", options
+    if functions := codec_registries.described():
+        yield "codecs", functions
     yield from package_settings.changed()
 
 

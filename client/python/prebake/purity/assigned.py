@@ -198,11 +198,29 @@ def _called(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
     """What functions keep that a source calls."""
     for path, is_for_nothing in (*((p, True) for p in source.called), *((p, False) for p in source.taken)):
         for called in map(_wrapped, _resolved(list(path), space, source.imported)):
-            if type(called) is not types.FunctionType:
+            if type(called) in (types.FunctionType, staticmethod):
+                found = kept.by(getattr(called, "__func__", called), is_for_nothing)
+            elif type(called) is types.BuiltinFunctionType and is_for_nothing:
+                found = kept.by_compiled(called)
+            else:
                 continue
-            for module, name in kept.by(called, is_for_nothing):
-                if distribution := _distribution(module):
+            for module, name in found:
+                if module.__name__ not in _LEFT_OUT and (distribution := _distribution(module)):
                     yield Assigned(module, name, distribution, True)
+        if is_for_nothing and len(path) > 1:
+            yield from _set_in_class(_resolved(list(path[:-1]), space, source.imported), path[-1])
+
+
+def _set_in_class(classes: list[Any], method: str) -> Iterator[Assigned]:
+    """Attributes that a method of a class sets in it."""
+    for cls in classes:
+        found = next(
+            (vars(each)[method] for each in getattr(cls, "__mro__", ()) if method in vars(each)), None
+        )
+        distribution = _distribution(cls) if type(found) is classmethod else ""
+        if distribution and type(found.__func__) is types.FunctionType:
+            for name in sorted(kept.of_its_own(found.__func__)):
+                yield from (Assigned(each, name, distribution, False) for each in _holders([cls], name))
 
 
 def _named(sources: list[said.Source]) -> Iterator[Assigned]:
@@ -246,7 +264,7 @@ def _is_changed_in_place(value: Any) -> bool:
 
 
 #: What the first hold counts where it is read; objects of the others stand for something.
-_LEFT_OUT = frozenset({"os", "sys", "__future__", "typing", "typing_extensions", "unittest.mock"})
+_LEFT_OUT = frozenset({"os", "posix", "sys", "__future__", "typing", "typing_extensions", "unittest.mock"})
 
 
 def _holders(owners: list[Any], name: str) -> Iterator[Any]:
@@ -316,7 +334,7 @@ def _distribution(owner: Any) -> str:
         owner = type(owner)
     name = vars(owner).get("__name__" if issubclass(type(owner), types.ModuleType) else "__module__")
     found = packages.owner(name) if isinstance(name, str) else None
-    if found is None or name.partition(".")[0] in _NO_SETTINGS:
+    if found is None or name.partition(".")[0].lstrip("_") in _NO_SETTINGS:
         return ""
     return _STANDARD.format(name.partition(".")[0]) if found is packages.PYTHON else found.name
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import contextvars
 import dis
+import inspect
+import re
 import sys
 import threading
 import types
@@ -24,11 +26,13 @@ _METHODS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 class _Does(NamedTuple):
-    """What code does with globals: those that it changes; those that it puts what it is given into; those
-    that it takes otherwise than for an attribute; functions of which it takes nothing, or hands on what they
-    return; and whether it writes into anything."""
+    """What code does with globals: those that it changes; attributes that it sets, of which (of its first
+    parameter: of no name); those that it puts what it is given into; those that it takes otherwise than for
+    an attribute; functions of which it takes nothing, or hands on what they return; and whether it writes
+    into anything."""
 
     changes: set[str]
+    sets: set[tuple[str, str]]
     collects: set[str]
     takes: set[str]
     goes_on_to: set[str]
@@ -36,9 +40,10 @@ class _Does(NamedTuple):
 
 
 def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tuple[types.ModuleType, str]]:
-    """The module and the names of data that a function changes: names that it assigns, tables that it writes
-    into, objects of which it sets an attribute, or calls a method that changes them or has its own name,
-    context variables that it sets. Whether one counts, `counts` tells by what it is then. Where it goes on
+    """The module and the names of data that a function changes: names that it assigns what it is given, or
+    what it makes of that, or one thing or another; tables that it writes into; objects of which it sets an
+    attribute, or calls a method that changes them or has its own name; context variables that it sets; and
+    such names in another module. Whether one counts, `counts` tells by what it is then. Where it goes on
     to functions of its module for nothing but their effect, theirs too. What others keep is no setting but
     what they found (compiled expressions, formats that were tried). So of a function that is not called for
     nothing else, only the tables that it puts what it is given into, as one that returns a handle to what it
@@ -48,10 +53,30 @@ def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tu
     module = sys.modules.get(name) if type(name) is str else None
     if type(module) is not types.ModuleType or vars(module) is not space or packages.owner(name) is None:
         return
-    changed = _changed(function, DEPTH_MAX) if is_for_nothing else _collects(function.__code__)
-    for name in sorted(changed):
-        if name in space:
-            yield module, name
+    if not is_for_nothing:
+        yield from ((module, name) for name in sorted(_collects(function.__code__)) if name in space)
+        return
+    names, attributes = _changed(function, DEPTH_MAX)
+    yield from ((module, name) for name in sorted(names) if name in space)
+    for name, attribute in sorted(attributes):
+        other = space.get(name)
+        if type(other) is types.ModuleType and attribute in vars(other):
+            yield other, attribute
+
+
+def by_compiled(function: types.BuiltinFunctionType) -> Iterator[tuple[types.ModuleType, str]]:
+    """The same of compiled code, which does not show what it does: any table of its module may be where it
+    keeps what it is given (`sqlite3.register_adapter`)."""
+    module = function.__self__
+    if type(module) is types.ModuleType:
+        for name, found in sorted(vars(module).items()):
+            if type(found) in TABLES and not name.startswith("__"):
+                yield module, name
+
+
+def of_its_own(method: types.FunctionType) -> set[str]:
+    """Attributes that a method sets of what it is called of."""
+    return {attribute for name, attribute in _does(method.__code__).sets if name == ""}
 
 
 def counts(module: types.ModuleType, name: str) -> bool:
@@ -92,9 +117,10 @@ def _collects(code: types.CodeType) -> set[str]:
 _STORES = dis.opmap["STORE_SUBSCR"]
 
 
-def _changed(function: types.FunctionType, depth: int) -> set[str]:
+def _changed(function: types.FunctionType, depth: int) -> tuple[set[str], set[tuple[str, str]]]:
+    """Names of its module, and attributes of what such a name stands for."""
     space, does = function.__globals__, _does(function.__code__)
-    names = set(does.changes)
+    names, attributes = {*does.changes, *(name for name, _ in does.sets)}, set(does.sets)
     if does.writes:
         # It may write into what another function of the module finds for it.
         names |= does.takes
@@ -102,8 +128,10 @@ def _changed(function: types.FunctionType, depth: int) -> set[str]:
             names |= _does(other.__code__).takes
     if depth:
         for other in _own(does.goes_on_to, space):
-            names |= _changed(other, depth - 1)
-    return names
+            more, further = _changed(other, depth - 1)
+            names |= more
+            attributes |= further
+    return names, attributes
 
 
 def _own(names: set[str], space: dict[str, Any]) -> Iterator[types.FunctionType]:
@@ -115,7 +143,7 @@ def _own(names: set[str], space: dict[str, Any]) -> Iterator[types.FunctionType]
 
 
 def _does(code: types.CodeType) -> _Does:
-    does = _Does(set(), set(), set(), set(), False)
+    does = _Does(set(), set(), set(), set(), set(), False)
     #: The global that was taken right after a parameter, in the same statement: what is written into it then.
     into = ""
     writes, last = False, ""
@@ -123,9 +151,9 @@ def _does(code: types.CodeType) -> _Does:
     called: list[str] = []
     returned = ""
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    #: How many instructions ago a parameter was taken. What a function makes itself is made when it is first
-    #: used: no setting.
+    #: How many instructions ago a parameter was taken.
     given = 0
+    flow = _Flow(code)
     for each in bytecode.instructions_of(code):
         name = each.opname
         if returned and name in ("POP_TOP", "RETURN_VALUE"):
@@ -136,9 +164,9 @@ def _does(code: types.CodeType) -> _Does:
                 does.changes.add(last)
             if name == "LOAD_METHOD" or each.argrepr.startswith("NULL|") or "+ NULL" in each.argrepr:
                 called.append("")
-        elif last and name == "STORE_ATTR":
-            if given == 2:
-                does.changes.add(last)
+        elif name == "STORE_ATTR" and (last or flow.is_its_own):
+            if flow.is_setting(each.argval):
+                does.sets.add((last, each.argval))
         elif last:
             does.takes.add(last)
         if name == "STORE_SUBSCR" and into:
@@ -147,9 +175,10 @@ def _does(code: types.CodeType) -> _Does:
             into = each.argval
         elif name.startswith(("STORE_", "POP_TOP", "RETURN_")):
             into = ""
-        if name == "STORE_GLOBAL" and given == 1:
+        if name == "STORE_GLOBAL" and flow.is_setting(each.argval):
             does.changes.add(each.argval)
         given = 1 if name == "LOAD_FAST" and each.argval in parameters else given + 1 if given else 0
+        flow.go_on(each)
         if name == "PUSH_NULL":
             called.append("")
         elif name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):
@@ -159,3 +188,45 @@ def _does(code: types.CodeType) -> _Does:
         if last and "NULL" in each.argrepr:
             called.append(last)
     return does._replace(writes=writes)
+
+
+class _Flow:
+    """Whether what is stored next is a setting: made of what the function is given, on whichever way; or one
+    thing or another, where it does not look first at what there is, as one does that makes something when it
+    is first used. Instructions are gone through in a row: which way is taken does not matter."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        count = code.co_argcount + code.co_kwonlyargcount + stars
+        self._made_of_it = set(code.co_varnames[:count])
+        taken = (each for each in bytecode.instructions_of(code) if each.opname in _LOOKS)
+        self._looked_at = {each.argval for each in taken}
+        self._is_of_it = self._is_constant = False
+        self._first = code.co_varnames[:1]
+        #: Whether the first parameter was taken last.
+        self.is_its_own = False
+
+    def is_setting(self, name: str) -> bool:
+        """Of what is stored under a name, of a global or of an attribute."""
+        return self._is_of_it or self._is_constant and name not in self._looked_at
+
+    def go_on(self, instruction: dis.Instruction) -> None:
+        """Goes past an instruction."""
+        name, names = instruction.opname, instruction.argval
+        fast = list(zip(_FAST.findall(name), names if type(names) is tuple else (names,), strict=False))
+        for kind, local in fast:
+            if kind == "STORE" and self._is_of_it:
+                self._made_of_it.add(local)
+            self.is_its_own = kind == "LOAD" and (local,) == self._first
+            # A store ends a statement; the load beside it begins the next one.
+            self._is_of_it = kind == "LOAD" and (self._is_of_it or local in self._made_of_it)
+        self.is_its_own &= bool(fast)
+        if not fast and name.startswith(("STORE_", "POP_TOP", "RETURN_", "POP_JUMP")):
+            self._is_of_it = False
+        # Whose attribute is set is loaded in between.
+        if name != "LOAD_GLOBAL" and not self.is_its_own:
+            self._is_constant = name == "LOAD_CONST"
+
+
+_FAST = re.compile("(LOAD|STORE)_FAST")
+_LOOKS = {"LOAD_GLOBAL", *_METHODS}
