@@ -56,6 +56,8 @@ class Inputs:
         """Has the items' reads known before they are asked for; the items that were made meanwhile."""
         if self._source.floor:
             return {}
+        # Of a request before, which failed.
+        self._discovery.fresh.clear()
         # Opened first: a probe may find files that all items read.
         items = self._fill.items()
         unknown = [i for i in indices if not self._is_declared(i)]
@@ -72,14 +74,17 @@ class Inputs:
         if not fresh:
             return {}
         before = tripwire.state()
+        made: dict[int, Any] = {}
         try:
-            return self._fill.ensure(list(fresh), nothing_ahead)
+            made = self._fill.ensure(list(fresh), nothing_ahead)
         except Exception:
             # Of the user's own; if the item is wanted, it raises again when its turn comes.
             tripwire.restore(before)
-            return {}
-        finally:
-            fresh.clear()
+        # What making one changed (the working folder) may be why no more is stored. What is wanted goes on
+        # with what was loaded: what it does is done once.
+        for i in [i for i in fresh if i in made or i not in indices]:
+            del fresh[i]
+        return made
 
     def look_up(self, indices: Sequence[int]) -> None:
         """Has the reads of those items known that are stored; none is made for it."""

@@ -162,6 +162,31 @@ def test_an_edited_file_is_loaded_again(folder: Path, loads: list[str]) -> None:
     assert set(loads) == {str(edited)}
 
 
+class Moves:
+    """One item in twenty leaves the working folder, by a way that leads on from there only once."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, i: int) -> int:
+        if i == 0:
+            os.chdir("sub")
+        return i
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_an_item_does_is_done_once_though_it_keeps_it_from_being_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    wrapped = prebake.wrap(Moves())
+    for i in (0, 1, 0, 2, 0):
+        assert wrapped[i] == i
+        assert os.getcwd() == str(tmp_path / "sub" if i == 0 else tmp_path)
+        os.chdir(tmp_path)
+
+
 @pytest.mark.usefixtures("connected")
 def test_it_looks_like_what_it_wraps(folder: Path) -> None:
     photos = Photos(folder, Compose([Shrink(2)]))
