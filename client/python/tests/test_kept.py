@@ -12,7 +12,7 @@ from prebake.purity import kept
 BEFORE = """
 import installed_other as other
 STATE = ON = None
-class Kept: pass
+class Kept: on = None
 CONFIG, TABLE, LIST = Kept(), {}, []
 def make(*given): return given
 def _keep(value):
@@ -41,6 +41,7 @@ SETS = {
     "CONFIG.x = value": "CONFIG",
     "CONFIG.x = str(value)": "CONFIG",
     "CONFIG.x = False": "CONFIG",
+    "Kept.on = value": "Kept.on",
     "other.x = value": "installed_other.x",
     "other.x = 1": "installed_other.x",
     "TABLE['x'] = value": "TABLE",
@@ -66,7 +67,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, text: str) -> set[str]:
     monkeypatch.setattr(packages, "owner", lambda _: packages.PYTHON)
     exec(f"{BEFORE} {text}\n", vars(installed))
     found = kept.by(installed.set_to)
-    return {name if module is installed else f"{module.__name__}.{name}" for module, name in found}
+    return {name if owner is installed else f"{owner.__name__}.{name}" for owner, name in found}
 
 
 @pytest.mark.parametrize("text", SETS)

@@ -204,9 +204,9 @@ def _called(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
                 found = kept.by_compiled(called)
             else:
                 continue
-            for module, name in found:
-                if module.__name__ not in _LEFT_OUT and (distribution := _distribution(module)):
-                    yield Assigned(module, name, distribution, True)
+            for owner, name in found:
+                if owner.__name__ not in _LEFT_OUT and (distribution := _distribution(owner)):
+                    yield Assigned(owner, name, distribution, not issubclass(type(owner), type))
         if is_for_nothing and len(path) > 1:
             yield from _set_in_class(_resolved(list(path[:-1]), space, source.imported), path[-1])
 

@@ -39,7 +39,7 @@ class _Does(NamedTuple):
     writes: bool
 
 
-def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tuple[types.ModuleType, str]]:
+def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tuple[Any, str]]:
     """The module and the names of data that a function changes: names that it assigns what it is given, or
     what it makes of that, or one thing or another; tables that it writes into; objects of which it sets an
     attribute, or calls a method that changes them or has its own name; context variables that it sets; and
@@ -60,7 +60,7 @@ def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tu
     yield from ((module, name) for name in sorted(names) if name in space)
     for name, attribute in sorted(attributes):
         other = space.get(name)
-        if type(other) is types.ModuleType and attribute in vars(other):
+        if issubclass(type(other), (types.ModuleType, type)) and attribute in vars(other):
             yield other, attribute
 
 
