@@ -78,3 +78,13 @@ def test_what_it_is_given_is_followed(monkeypatch: pytest.MonkeyPatch, text: str
 @pytest.mark.parametrize("text", MAKES)
 def test_what_is_made_when_it_is_first_used_is_no_setting(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     assert changed(monkeypatch, text) == set()
+
+
+@pytest.mark.parametrize("end", ["", "return", "return None", "return value", "yield 1"])
+def test_a_setter_returns_nothing(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    text = f"STATE = str(value)\n {end}"
+    monkeypatch.setitem(packages.sys.modules, "installed_other", types.ModuleType("installed_other"))
+    space: dict[str, types.FunctionType] = {}
+    exec(f"{BEFORE} {text}\n", space)
+    assert kept.is_setter(space["set_to"]) == (end in ("", "return", "return None"))
+    assert not kept.is_setter(space["make"])

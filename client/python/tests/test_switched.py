@@ -99,6 +99,19 @@ def load(path):
         ["zoneinfo.reset_tzpath(['/one'])", "zoneinfo.reset_tzpath(['/two'])"],
         ["/usr/share/zoneinfo", "/one", "/two"],
     ),
+    "what a setter by another name sets": (
+        """
+import zoneinfo
+def load(path):
+    return zoneinfo.TZPATH[0] if path == "0.txt" else path
+class Settings:
+    zones = zoneinfo
+settings, ways = Settings(), {"zones": getattr(zoneinfo, "reset_tzpath")}
+"""
+        + RARE,
+        ["ways['zones'](['/one'])", "settings.zones.reset_tzpath(['/two'])"],
+        ["/usr/share/zoneinfo", "/one", "/two"],
+    ),
     "how a rare object is put into a database": (
         """
 import sqlite3

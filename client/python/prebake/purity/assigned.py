@@ -199,16 +199,17 @@ def _called(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
     for path, is_for_nothing in (*((p, True) for p in source.called), *((p, False) for p in source.taken)):
         for called in map(_wrapped, _resolved(list(path), space, source.imported)):
             if type(called) in (types.FunctionType, staticmethod):
-                found = kept.by(getattr(called, "__func__", called), is_for_nothing)
+                yield from _kept(kept.by(getattr(called, "__func__", called), is_for_nothing))
             elif type(called) is types.BuiltinFunctionType and is_for_nothing:
-                found = kept.by_compiled(called)
-            else:
-                continue
-            for owner, name in found:
-                if owner.__name__ not in _LEFT_OUT and (distribution := _distribution(owner)):
-                    yield Assigned(owner, name, distribution, not issubclass(type(owner), type))
+                yield from _kept(kept.by_compiled(called))
         if is_for_nothing and len(path) > 1:
             yield from _set_in_class(_resolved(list(path[:-1]), space, source.imported), path[-1])
+
+
+def _kept(found: Iterator[tuple[Any, str]]) -> Iterator[Assigned]:
+    for owner, name in found:
+        if owner.__name__ not in _LEFT_OUT and (distribution := _distribution(owner)):
+            yield Assigned(owner, name, distribution, not issubclass(type(owner), type))
 
 
 def _set_in_class(classes: list[Any], method: str) -> Iterator[Assigned]:
@@ -224,8 +225,9 @@ def _set_in_class(classes: list[Any], method: str) -> Iterator[Assigned]:
 
 
 def _named(sources: list[said.Source]) -> Iterator[Assigned]:
-    """Tables, objects and classes of installed modules that any source names, of those that any imports: by
-    another name, as an argument, through an object, they may be changed in ways that no statement shows."""
+    """Tables, objects, classes and setters of installed modules that any source names, of those that any
+    imports: by another name, as an argument, through an object, they may be changed, or called, in ways that
+    no statement shows."""
     names = {name for source in sources for name in source.names}
     for imported in sorted({module for source in sources for module in source.modules}):
         module = sys.modules.get(imported)
@@ -237,6 +239,8 @@ def _named(sources: list[said.Source]) -> Iterator[Assigned]:
             found = vars(module)[name]
             if issubclass(type(found), type):
                 yield from _tables(found)
+            elif type(found) is types.FunctionType and kept.is_setter(found):
+                yield from _kept(kept.by(found))
             elif kept.counts(module, name) and _is_changed_in_place(found):
                 yield Assigned(module, name, distribution, True)
 

@@ -64,6 +64,25 @@ def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tu
             yield other, attribute
 
 
+def is_setter(function: types.FunctionType) -> bool:
+    """Whether it returns nothing, and sets something: it is called for that, by whatever name."""
+    code = function.__code__
+    if not _SETS.intersection(code.co_code[::2]):
+        return False
+    last = None
+    for each in bytecode.instructions_of(code):
+        given = each if each.opname == "RETURN_CONST" else last if each.opname == "RETURN_VALUE" else None
+        if given is not None and (
+            given.opname not in ("LOAD_CONST", "RETURN_CONST") or given.argval is not None
+        ):
+            return False
+        last = each
+    return not code.co_flags & inspect.CO_GENERATOR
+
+
+_SETS = {dis.opmap["STORE_GLOBAL"], dis.opmap["STORE_ATTR"]}
+
+
 def by_compiled(function: types.BuiltinFunctionType) -> Iterator[tuple[types.ModuleType, str]]:
     """The same of compiled code, which does not show what it does: any table of its module may be where it
     keeps what it is given (`sqlite3.register_adapter`)."""
