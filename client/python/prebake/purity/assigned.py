@@ -267,8 +267,11 @@ def _is_changed_in_place(value: Any) -> bool:
     return issubclass(kind, kept.TABLES) or not issubclass(kind, enum.Enum) and _space(value) is not None
 
 
-#: What the first hold counts where it is read; objects of the others stand for something.
-_LEFT_OUT = frozenset({"os", "posix", "sys", "__future__", "typing", "typing_extensions", "unittest.mock"})
+#: What the first hold counts where it is read, or is told by itself (`ambient.py`); objects of the others
+#: stand for something.
+_LEFT_OUT = frozenset(
+    {"os", "posix", "sys", "_csv", "__future__", "typing", "typing_extensions", "unittest.mock"}
+)
 
 
 def _holders(owners: list[Any], name: str) -> Iterator[Any]:
