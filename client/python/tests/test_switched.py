@@ -134,11 +134,10 @@ where = pathlib.Path("site-packages")
 if not where.exists():
     (where / "fz_kept-1.0.dist-info").mkdir(parents=True)
     (where / "fz_kept.py").write_text(
-        "class Base:\\n mode, on = 'a', False\\n"
+        "class Base:\\n mode = 'a'\\n"
         "class Config(Base):\\n"
         " @classmethod\\n def use(cls, mode): cls.mode = str(mode)\\n"
-        " @classmethod\\n def turn_on(cls): cls.on = True\\n"
-        "def mode(): return Config.mode, Config.on\\n"
+        "def mode(): return Config.mode\\n"
     )
     (where / "fz_kept-1.0.dist-info" / "RECORD").write_text("fz_kept.py,,\\n")
 sys.path.insert(0, str(where.resolve()))
@@ -147,8 +146,8 @@ def load(path):
     return fz_kept.mode() if path == "0.txt" else path
 """
         + RARE,
-        ["fz_kept.Config.use('b')", "fz_kept.Config.turn_on()"],
-        ["('a', False)", "('b', False)", "('b', True)"],
+        ["fz_kept.Config.use('b')", "fz_kept.Config.use(3)"],
+        ["a", "b", "3"],
     ),
     "levels of loggers": (
         """

@@ -105,8 +105,9 @@ class _Found:
                 self.targets |= dict.fromkeys(_targets(node))
                 self.called |= dict.fromkeys(_entered(node))
                 self.names |= dict.fromkeys(_names(node))
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-                self.called[_dotted(node.value.func)] = None
+            elif isinstance(node, ast.Expr):
+                # What is given nothing counts, or is a setter by its code (`kept.is_setter`).
+                self.called |= dict.fromkeys(_given(node.value))
             elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
                 self.taken |= dict.fromkeys(_given(node.value))
 

@@ -18,7 +18,7 @@ from prebake.encoder import digest
 from prebake.identity import opened
 
 #: What is found in a source in another way is another version.
-CONTEXT = "prebake 2026 sources v4"
+CONTEXT = "prebake 2026 sources v3"
 #: Bytes of sources that are parsed as soon as the daemon would answer.
 ASKED_FROM = 1000
 
