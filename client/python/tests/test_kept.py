@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 
 import pytest
@@ -63,7 +64,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, text: str) -> set[str]:
     installed, other = types.ModuleType("installed"), types.ModuleType("installed_other")
     other.__dict__["x"] = None
     for module in (installed, other):
-        monkeypatch.setitem(packages.sys.modules, module.__name__, module)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(packages, "owner", lambda _: packages.PYTHON)
     exec(f"{BEFORE} {text}\n", vars(installed))
     found = kept.by(installed.set_to)
@@ -83,8 +84,14 @@ def test_what_is_made_when_it_is_first_used_is_no_setting(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("end", ["", "return", "return None", "return value", "yield 1"])
 def test_a_setter_returns_nothing(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     text = f"STATE = str(value)\n {end}"
-    monkeypatch.setitem(packages.sys.modules, "installed_other", types.ModuleType("installed_other"))
+    monkeypatch.setitem(sys.modules, "installed_other", types.ModuleType("installed_other"))
     space: dict[str, types.FunctionType] = {}
     exec(f"{BEFORE} {text}\n", space)
     assert kept.is_setter(space["set_to"]) == (end in ("", "return", "return None"))
     assert not kept.is_setter(space["make"])
+
+
+def test_a_method_of_a_class_sets_what_it_is_given() -> None:
+    space: dict[str, types.FunctionType] = {}
+    exec("def use(cls, way):\n cls.way = str(way)\n cls.on = True\n cls.count = cls.count + 1", space)
+    assert kept.of_its_own(space["use"]) == {"way", "on"}

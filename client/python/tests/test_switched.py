@@ -92,16 +92,18 @@ codecs.register(now)
     "where a rare time zone is looked for": (
         """
 import zoneinfo
+zoneinfo.reset_tzpath(["/zero"])
 def load(path):
     return zoneinfo.TZPATH[0] if path == "0.txt" else path
 """
         + RARE,
         ["zoneinfo.reset_tzpath(['/one'])", "zoneinfo.reset_tzpath(['/two'])"],
-        ["/usr/share/zoneinfo", "/one", "/two"],
+        ["/zero", "/one", "/two"],
     ),
     "what a setter by another name sets": (
         """
 import zoneinfo
+zoneinfo.reset_tzpath(["/zero"])
 def load(path):
     return zoneinfo.TZPATH[0] if path == "0.txt" else path
 class Settings:
@@ -110,7 +112,7 @@ settings, ways = Settings(), {"zones": getattr(zoneinfo, "reset_tzpath")}
 """
         + RARE,
         ["ways['zones'](['/one'])", "settings.zones.reset_tzpath(['/two'])"],
-        ["/usr/share/zoneinfo", "/one", "/two"],
+        ["/zero", "/one", "/two"],
     ),
     "how a rare object is put into a database": (
         """

@@ -217,7 +217,8 @@ class _Flow:
     def __init__(self, code: types.CodeType) -> None:
         stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
         count = code.co_argcount + code.co_kwonlyargcount + stars
-        self._made_of_it = set(code.co_varnames[:count])
+        # What a method is called of is not given to it: a count that goes on is no setting.
+        self._made_of_it = set(code.co_varnames[:count]) - {"self", "cls"}
         taken = (each for each in bytecode.instructions_of(code) if each.opname in _LOOKS)
         self._looked_at = {each.argval for each in taken}
         self._is_of_it = self._is_constant = False

@@ -106,7 +106,7 @@ class _Found:
                 self.called |= dict.fromkeys(_entered(node))
                 self.names |= dict.fromkeys(_names(node))
             elif isinstance(node, ast.Expr):
-                # What is given nothing counts, or is a setter by its code (`kept.is_setter`).
+                # What is given nothing sets nothing, or is a setter by its code (`kept.is_setter`).
                 self.called |= dict.fromkeys(_given(node.value))
             elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
                 self.taken |= dict.fromkeys(_given(node.value))
