@@ -140,7 +140,8 @@ class Dataset(Transparent):
 
         if self._is_pending():
             return uncached()
-        self._pipeline.enter(within.of_request())
+        # `__getitem__`, or one that it or a loader calls.
+        self._pipeline.enter(within.of_request(between=1))
         noted = False
         try:
             found = self._at_once(places, by)

@@ -52,7 +52,7 @@ SETTINGS = (
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 #: Of a decimal context.
 _DECIMAL = operator.attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-_SIGNALS = tuple(decimal.Context().traps)
+_TRAPS = operator.itemgetter(*decimal.Context().traps)
 #: Of a dialect, besides its name.
 _DIALECT = [
     "delimiter",
@@ -182,7 +182,7 @@ def decimal_context() -> tuple[Any, ...]:
     """By what decimal arithmetic is done; flags only tell what happened."""
     context = decimal.getcontext()
     found: tuple[Any, ...] = _DECIMAL(context)
-    return *found, *map(context.traps.__getitem__, _SIGNALS)
+    return *found, *_TRAPS(context.traps)
 
 
 def arithmetic() -> tuple[bool, ...]:
