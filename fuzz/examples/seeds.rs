@@ -1,10 +1,11 @@
 //! Writes the inputs that fuzzing begins with: `cargo run -p prebake-fuzz --example seeds`, once after a format changed.
 
+use arrow_ipc as ipc;
 use prebake_fingerprint::Graph;
 use prebake_fuzz::{push, take_apart};
 use prebake_proto::v1::{self, data_request::Kind as Ask};
 use prost::Message;
-use std::{error::Error, fs, path::Path};
+use std::{error::Error, fs, ops::Range, path::Path};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -55,6 +56,11 @@ fn segments() -> Result<()> {
         let name = file_name.rsplit('-').next().unwrap_or_default();
         if let Some(bytes) = take_apart(&fs::read(&path)?, name) {
             keep("segment", &name[..8], &bytes)?;
+            for (lie, bytes) in
+                lies(&bytes).ok_or("a segment's parts are others than it was taken apart into")?
+            {
+                keep("segment", &format!("{}-{lie}", &name[..8]), &bytes)?;
+            }
             let mut start = bytes;
             push(
                 &mut start,
@@ -65,6 +71,46 @@ fn segments() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The same segment, with a number in its record batch that is not true. Coverage alone does not find them: each lies
+/// behind comparisons of eight bytes.
+fn lies(honest: &[u8]) -> Option<Vec<(&'static str, Vec<u8>)>> {
+    let (_, schema) = part(honest, 0)?;
+    let (message_at, _) = part(honest, schema.end)?;
+    // A marker and a length stand before the message.
+    let message_at = message_at + 8;
+    let message = ipc::root_as_message(honest.get(message_at..)?).ok()?;
+    let batch = message.header_as_record_batch()?;
+    let (table, buffers) = (batch._tab, batch.buffers()?);
+    let rows_at = message_at + table.loc() + usize::from(table.vtable().get(ipc::RecordBatch::VT_LENGTH));
+    let buffer_at = |n: usize| Some(std::ptr::from_ref(buffers.get(n)).addr() - honest.as_ptr().addr());
+    let inputs_at = buffer_at(INPUTS)?;
+    let lies = [
+        ("one-row-more", rows_at, batch.length() + 1),
+        ("rows-without-end", rows_at, i64::MAX),
+        ("outside", inputs_at, i64::MAX - 7),
+        ("of-another-column", inputs_at, buffers.get(NAMES).offset()),
+    ];
+    let lie = |(name, at, value): (_, usize, i64)| {
+        let mut bytes = honest.to_vec();
+        bytes
+            .get_mut(at..at + size_of::<i64>())?
+            .copy_from_slice(&value.to_le_bytes());
+        Some((name, bytes))
+    };
+    lies.into_iter().map(lie).collect()
+}
+
+/// Places of buffers in a segment's record batch: fingerprints of inputs, and where names end.
+const INPUTS: usize = 4;
+const NAMES: usize = 6;
+
+/// Where the part whose length stands at a place begins, and all of it.
+fn part(bytes: &[u8], at: usize) -> Option<(usize, Range<usize>)> {
+    let begin = at + size_of::<u16>();
+    let len = bytes.get(at..begin)?.try_into().map(u16::from_le_bytes).ok()?;
+    Some((begin, begin..begin + usize::from(len)))
 }
 
 fn values() -> Result<()> {
