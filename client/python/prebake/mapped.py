@@ -187,6 +187,9 @@ class DatasetSource:
     def apply(self, value: Any, step: Step) -> Any:
         return self._parted.apply(value, step)
 
+    def parts(self, value: Any) -> list[Any]:
+        return [value["rest"], *itertools.chain.from_iterable(value["given"])]
+
     def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
         return self._parted.finish(value, rest)
 

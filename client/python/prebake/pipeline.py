@@ -588,13 +588,16 @@ class Pipeline:
                 end = self.cut
                 begun = self._middle.value(i, end)
                 value = self._run(*(begun or self._inputs.begun(i, end)), end)
-        self._own.record = record
-        return record.gave(value)
+        return self._noted(value, record)
 
     def _compute_to(self, i: int, cut: int) -> Any:
         with Recorder(scope=self._scope) as record:
             value = self._run(*self._inputs.begun(i, cut), cut)
-        self._own.record = record
+        return self._noted(value, record)
+
+    def _noted(self, value: Any, record: Record) -> Any:
+        """A value that was just made, as it is; for `_approve`."""
+        self._own.record, self._own.is_kept = record, self._subgraph.keeps(value)
         return record.gave(value)
 
     def _spent(self, i: int) -> tuple[int, int]:
@@ -632,6 +635,9 @@ class Pipeline:
 
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored."""
+        if self._own.is_kept:
+            why = f"item {i} is in memory already, which its data set keeps: there is nothing to save"
+            raise Refused(Code.TOO_CHEAP, why)
         if not self._is_in_manifest():
             return False
         approved = self._approval(items, i, self._own.record)

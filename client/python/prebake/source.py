@@ -80,6 +80,9 @@ class Source(Protocol):
     def apply(self, value: Any, step: Step) -> Any:
         """One step further."""
 
+    def parts(self, value: Any) -> list[Any]:
+        """The values of the user's in what loading or a step made."""
+
     def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
         """The element of item i, from what the shared steps made of it."""
 
@@ -175,6 +178,9 @@ class FileSource:
 
     def apply(self, value: Any, step: Step) -> Any:
         return step(value)
+
+    def parts(self, value: Any) -> list[Any]:
+        return [value]
 
     def finish(self, i: int, value: Any, rest: Sequence[Step]) -> Any:
         for step in rest:

@@ -13,6 +13,7 @@ from prebake.code import Identity, identify
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
 from prebake.held_files import HeldFiles
+from prebake.purity import aliases
 from prebake.source import FileSource, Source, Step, working_folder
 from prebake.watch import Watch
 
@@ -74,6 +75,8 @@ class Subgraph:
         self._watched: Any = None
         #: The files that are a part of what was opened.
         self._files = HeldFiles((), 0)
+        #: Memory that it keeps, by what is held.
+        self._kept: tuple[snapshot.Snapshot, aliases.Kept] | None = None
 
     # What it is.
 
@@ -149,6 +152,15 @@ class Subgraph:
             and held.holds(steps if cut == len(steps) else steps[:cut])
             and (self.known is None or self._files.hold())
         )
+
+    def keeps(self, value: Any) -> bool:
+        """Whether a value that it made is there already: in memory that it keeps."""
+        held, kept = self.held, self._kept
+        if held is None:
+            return False
+        if kept is None or kept[0] is not held:
+            kept = self._kept = held, aliases.Kept(held.reached)
+        return kept[1].is_most_of(self._source.parts(value))
 
     def is_as_watched(self, cut: int) -> bool:
         """Whether the same description would be made again, as far as that is told without making it. Enough

@@ -1,16 +1,19 @@
 """Values that lie in the memory of what they were made from: a view of an argument changes with it, a hit
-does not. Nor is a hit what a function holds itself: a table of its module that it returns."""
+does not. Nor is a hit what a function holds itself: a table of its module that it returns; nor the array that
+a data set keeps its items in."""
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from prebake import packages
+from prebake.purity.given import ATOMS
 
 #: Containers within containers that are looked into, and members of each.
 DEPTH_MAX, MEMBERS_MAX = 3, 64
@@ -30,6 +33,37 @@ def is_view(value: Any, given: Any) -> bool:
         if any(mine is not own and start < last and first < end for own, first, last in theirs):
             return True
     return False
+
+
+class Kept:
+    """Memory and containers that a data set and its steps keep: `objects`, of which no address is used again
+    for as long as this is asked."""
+
+    def __init__(self, objects: Iterable[Any]) -> None:
+        arrays = _array_types()
+        whole = (list, dict, set, bytearray, *arrays)
+        kept = [each for each in objects if issubclass(type(each), whole)]
+        self._ids = frozenset(map(id, kept))
+        extents = sorted(_extent(each) for each in kept if arrays and issubclass(type(each), arrays))
+        self._starts = [start for start, _ in extents]
+        #: Of each and all before it, the last end.
+        self._ends = list(itertools.accumulate((end for _, end in extents), max))
+
+    def is_most_of(self, values: Iterable[Any]) -> bool:
+        """Whether all that can be changed of values is one of these, or most bytes of their arrays lie in
+        their memory. What lies beside an array that was made (a mean, names of classes) is little."""
+        objects = [each for each in values if type(each) not in ATOMS]
+        if objects and all(id(each) in self._ids for each in objects):
+            return True
+        if not self._starts:
+            return False
+        extents = [_extent(array) for each in objects for array in _arrays(each, DEPTH_MAX)]
+        size = sum(end - start for start, end in extents)
+        return 2 * sum(end - start for start, end in extents if self._has(start, end)) > size
+
+    def _has(self, start: int, end: int) -> bool:
+        before = bisect.bisect_left(self._starts, end)
+        return before > 0 and self._ends[before - 1] > start
 
 
 def held_by(function: Callable[..., Any], value: Any, known: bytes) -> str | None:
@@ -94,10 +128,7 @@ def _containers(value: Any, depth: int) -> Iterator[Any]:
 
 def _arrays(value: Any, depth: int) -> Iterator[Any]:
     kind = type(value)
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    arrays = [numpy.ndarray] if numpy is not None else []
-    arrays += [torch.Tensor] if torch is not None else []
-    if isinstance(value, tuple(arrays)):
+    if isinstance(value, _array_types()):
         yield value
     elif depth and kind in (list, tuple):
         for each in value[:MEMBERS_MAX]:
@@ -105,6 +136,14 @@ def _arrays(value: Any, depth: int) -> Iterator[Any]:
     elif depth and kind is dict:
         for each in list(value.values())[:MEMBERS_MAX]:
             yield from _arrays(each, depth - 1)
+
+
+def _array_types() -> tuple[type, ...]:
+    """Those of modules that are imported."""
+    named = (("numpy", "ndarray"), ("torch", "Tensor"))
+    found = (getattr(sys.modules.get(module), name, None) for module, name in named)
+    # One that is being imported by another thread has none yet.
+    return tuple(each for each in found if isinstance(each, type))
 
 
 def _extent(array: Any) -> tuple[int, int]:
