@@ -52,12 +52,14 @@ class Snapshot:
         "_contents",
         "_contents_bytes",
         "_copies",
+        "_counts",
         "_lengths",
         "_places",
         "_referents",
         "_rows",
         "_spaces",
         "_tables",
+        "_tensors",
         "_values",
         "_walked",
         "look",
@@ -81,6 +83,8 @@ class Snapshot:
         #: Arrays, which are written to in place.
         self._arrays: list[Any] = []
         self._contents_bytes = 0
+        #: Tensors, of as many as are not compared by what they hold.
+        self._tensors: list[Any] = []
         #: Of arrays of objects: they hold those, so that an address is not used again.
         self._copies: list[Any] = []
         #: Whether code asks which messages would be written.
@@ -95,6 +99,7 @@ class Snapshot:
             self._take_levels(sys.modules["logging"])
         self._lengths = list(map(len, self._tables))
         self._contents = list(map(contents.of, self._arrays))
+        self._counts = list(map(contents.counted, self._tensors))
         calls = [(tells, tells()) for tells in ambient.asked()]
         for name, attribute in (*surroundings.FLAGS_OF, *ambient.SETTINGS):
             module = sys.modules.get(name)
@@ -181,6 +186,8 @@ class Snapshot:
         if content is not None and self._contents_bytes + size <= CONTENTS_BYTES_MAX:
             self._contents_bytes += size
             self._arrays.append(value)
+        elif contents.counted(value) is not None:
+            self._tensors.append(value)
 
     def _members_of_array(self, value: Any) -> list[Any]:
         """The objects in an array, of which it does not tell the garbage collector."""
@@ -239,10 +246,11 @@ class Snapshot:
 
     def others_hold(self) -> bool:
         """Whether what is not compared natively is as it was."""
-        if not self._tables and not self._arrays:
+        if not self._tables and not self._arrays and not self._tensors:
             return True
         lengths, held = list(map(len, self._tables)), list(map(contents.of, self._arrays))
-        return lengths == self._lengths and held == self._contents
+        counts = list(map(contents.counted, self._tensors))
+        return lengths == self._lengths and held == self._contents and counts == self._counts
 
 
 #: What a module has under a name that is builtin, or nowhere.

@@ -176,6 +176,49 @@ def test_what_changes_a_tensor_is_told(name: str, tmp_path: Path, monkeypatch: p
     check(same, 4)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "bool", "int64", "complex64", "float8_e4m3fn"])
+def test_what_torch_does_not_count_is_told(kind: str) -> None:
+    import torch
+
+    of = getattr(torch, kind)
+    array = np.zeros((4, 3), dtype="u1")
+    with torch.inference_mode():
+        inferred = torch.zeros(4, 3).to(of)
+    own, shared = torch.zeros(4, 3).to(of), torch.from_numpy(array).view(torch.uint8)
+    layer = torch.nn.Linear(3, 1)
+    made = [own, own.T, own[1], shared, inferred, layer]
+
+    def in_place() -> None:
+        with torch.inference_mode():
+            inferred.fill_(1)
+
+    changes: list[Callable[[], Any]] = [
+        lambda: own.data.fill_(1),
+        lambda: array.fill(1),
+        in_place,
+        lambda: layer.weight.data.mul_(2),
+        lambda: layer.bias.detach().numpy().fill(7),
+    ]
+    for change in changes:
+        held = snapshot.Snapshot(made)
+        assert held.holds(made)
+        change()
+        assert not held.holds(made)
+
+
+@pytest.mark.torch
+def test_what_torch_counts_is_told_of_tensors_of_any_number() -> None:
+    import torch
+
+    # More than are compared by what they hold.
+    many = [torch.zeros(1 << 16) for _ in range(8)]
+    held = snapshot.Snapshot(many)
+    assert held.holds(many)
+    many[-1].add_(1)
+    assert not held.holds(many)
+
+
 def test_a_large_array_of_objects_hides_nothing_that_comes_after_it() -> None:
     other = [1]
     roots = [np.array([str(i) for i in range(2000)], dtype=object), [other]]

@@ -70,20 +70,45 @@ def _record(value: Any) -> Any:
 
 
 def _tensor(value: Any) -> Any:
-    """Torch counts what is done to a tensor in place; not what is done to one that is made to be read."""
-    torch = sys.modules["torch"]
+    """Its bytes too, if they are few: torch counts what is done to a tensor in place, but not what is done
+    through `.data`, by an array that shares its memory, or to one that is made to be read."""
+    return _told(value, True)
+
+
+def counted(value: Any) -> Any:
+    """What torch counts of a tensor, and how it lies, which tells most without its bytes; None of others."""
+    return _told(value, False) if issubclass(type(value), _class("torch", "Tensor")) else None
+
+
+def _told(value: Any, is_whole: bool) -> Any:
+    torch, content = sys.modules["torch"], None
     # A class of the user's may have its say about each of these.
     with torch._C.DisableTorchFunctionSubclass():
         try:
             version = value._version
         except Exception:
-            return None
+            # One that is made to be read is not counted.
+            version = None
         try:
             layout = value.data_ptr(), value.shape, value.stride(), value.is_conj(), value.is_neg()
+            if is_whole and value.is_cpu and value.nbytes <= ARRAY_BYTES_MAX:
+                content = _bytes(torch, value)
         except Exception:
             # One that is sparse, or has no shape yet.
             layout = None
-        return version, value.requires_grad, layout
+        return version, value.requires_grad, layout, content
+
+
+def _bytes(torch: Any, value: Any) -> bytes | None:
+    tensor = torch.Tensor
+    try:
+        array = tensor.numpy(value, force=True)
+    except TypeError:
+        # Of a type that arrays do not have.
+        array = tensor.numpy(tensor.view(tensor.reshape(tensor.detach(value), (-1,)), torch.uint8))
+    except Exception:
+        return None
+    return bytes(array.tobytes())
 
 
 def _pixels(value: Any) -> Any:
