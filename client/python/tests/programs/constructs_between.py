@@ -89,6 +89,25 @@ def between_state(b: Builder) -> str:
 
 
 @construct
+def between_views(b: Builder) -> str:
+    """Memory that is written to through something else than what reads it."""
+    b.need("conf", "import array, numpy as np")
+    owner, view = b.rng.choice(
+        [
+            ("bytearray(24)", "np.frombuffer({0}, dtype='u1')"),
+            ("array.array('i', range(6))", "np.frombuffer({0}, dtype='u1')"),
+            ("np.arange(6)", "{0}.reshape(2, 3).T"),
+            ("np.arange(6)", "memoryview({0})"),
+        ]
+    )
+    held = f"BUF_{b.n}" if b.rng.random() < 0.5 else f"_buf_{b.n}"
+    b.add("conf", f"{held} = {owner}", f"VIEW_{b.n} = {view.format(held)}")
+    between(b, f"conf.{held}[0] = (j * {{k}}) % 120", "import conf")
+    b.need(b.home, "import numpy as np")
+    return f"int(np.asarray({b.use(b.home, 'conf')}VIEW_{b.n}).ravel()[0]) * (i + 1)"
+
+
+@construct
 def between_closure(b: Builder) -> str:
     b.add(
         "lib",
