@@ -276,17 +276,15 @@ impl Footer {
             tail: Buffer::from_vec(tail),
             begin,
         };
-        // Before anything is made of a size that a row count says.
-        if columns.buffer(INPUT)?.len() as u64 / 32 < self.rows {
-            return Err(Error::corrupt("a segment has more rows than inputs"));
-        }
+        // First: before anything else is made of a size that a row count says.
+        let inputs = columns.fixed(INPUT, DataType::FixedSizeBinary(32), 32)?;
         let rows = Rows {
             ends: columns.ends()?,
-            inputs: columns.fixed(INPUT, DataType::FixedSizeBinary(32))?.into(),
+            inputs: inputs.into(),
             names: columns.text(NAME)?.into(),
             layouts: columns.text(LAYOUT)?.into(),
-            cpu_ns: columns.fixed(CPU_NS, DataType::UInt64)?.into(),
-            io_ns: columns.fixed(IO_NS, DataType::UInt64)?.into(),
+            cpu_ns: columns.fixed(CPU_NS, DataType::UInt64, WORD)?.into(),
+            io_ns: columns.fixed(IO_NS, DataType::UInt64, WORD)?.into(),
         };
         let in_order = rows.ends.windows(2).all(|pair| pair[0] <= pair[1]);
         if !in_order || rows.ends.last().is_some_and(|end| *end > self.value_len) {
@@ -364,6 +362,9 @@ const LAYOUT: usize = 9;
 const CPU_NS: usize = 12;
 const IO_NS: usize = 14;
 
+/// Bytes of a number, and of an offset.
+const WORD: u64 = 8;
+
 struct Columns<'a> {
     footer: &'a Footer,
     tail: Buffer,
@@ -392,13 +393,24 @@ impl Columns<'_> {
         }
     }
 
-    fn fixed(&self, index: usize, kind: DataType) -> Result<ArrayData> {
-        build(kind, self.footer.rows, vec![self.buffer(index)?])
+    /// So many items of a width, and nothing behind them: Arrow panics where a buffer ends within an offset.
+    fn items(&self, index: usize, count: u64, width: u64) -> Result<Buffer> {
+        let buffer = self.buffer(index)?;
+        match count.checked_mul(width).filter(|len| *len <= buffer.len() as u64) {
+            Some(len) => Ok(buffer.slice_with_length(0, len as usize)),
+            None => Err(Error::corrupt("a segment has more rows than a column of it")),
+        }
+    }
+
+    fn fixed(&self, index: usize, kind: DataType, width: u64) -> Result<ArrayData> {
+        let rows = self.footer.rows;
+        build(kind, rows, vec![self.items(index, rows, width)?])
     }
 
     fn text(&self, index: usize) -> Result<ArrayData> {
-        let buffers = vec![self.buffer(index)?, self.buffer(index + 1)?];
-        build(DataType::LargeUtf8, self.footer.rows, buffers)
+        let rows = self.footer.rows;
+        let buffers = vec![self.items(index, rows + 1, WORD)?, self.buffer(index + 1)?];
+        build(DataType::LargeUtf8, rows, buffers)
     }
 
     /// Where each row's element ends.
@@ -408,7 +420,8 @@ impl Columns<'_> {
             let len = self.footer.value_len / rows.max(1);
             return Ok((1..=rows).map(|row| row * len).collect());
         }
-        let offsets = build(DataType::UInt64, rows + 1, vec![self.buffer(OFFSETS)?])?;
+        let offsets = self.items(OFFSETS, rows + 1, WORD)?;
+        let offsets = build(DataType::UInt64, rows + 1, vec![offsets])?;
         Ok(UInt64Array::from(offsets).values()[1..].to_vec())
     }
 }
