@@ -77,9 +77,9 @@ class Dataset(Transparent):
                 raise TypeError("a data set of files is asked for one item, and for nothing else")
             # Only the data set knows what it makes of these.
             return self._wrapped.__getitem__(i, *more, **named)
-        if self._is_odd(i):
-            return self._wrapped[i]
         if native() is None and self._pipeline.source.original is not None or self._makes_batches():
+            return self._wrapped[i]
+        if self._is_odd(i):
             return self._wrapped[i]
         if type(i) is int and not self._subsets and 0 <= i < len(self):
             # As `_several` has it, at once.

@@ -57,6 +57,26 @@ def test_items_and_batches_equal_the_plain_chain(images: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("off")
+def test_a_data_set_is_asked_for_nothing_that_its_user_does_not_ask_for() -> None:
+    asked = []
+
+    class Asked:
+        def __len__(self) -> int:
+            asked.append("len")
+            return 4
+
+        def __getitem__(self, i: int) -> int:
+            asked.append(f"item {i}")
+            return i * 2
+
+    dataset = prebake.wrap(Asked())
+    asked.clear()
+    assert [dataset[0], dataset[-1], dataset[np.int64(2)], dataset[9]] == [0, -2, 4, 18]
+    assert dataset.__getitems__([1, -3]) == [2, -6]
+    assert asked == ["item 0", "item -1", "item 2", "item 9", "item 1", "item -3"]
+
+
+@pytest.mark.usefixtures("off")
 def test_the_random_part_draws_from_the_jobs_own_numbers(images: list[str]) -> None:
     dataset = prebake.wrap(images, [decode, prebake.random(Flip(3)), halve])
     got = [element for batch in dataset.batches(size=7) for element in batch]
