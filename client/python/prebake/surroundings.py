@@ -137,6 +137,8 @@ def _settings(encoder: Encoder) -> Iterable[tuple[str, str]]:
         yield "files that are open", str(by_number.files())
     if "csv" in encoder.standard:
         yield "dialects of csv", str(ambient.dialects())
+    if "logging" in encoder.standard and (names := ambient.level_names()):
+        yield "what levels are called", str(names)
     # Code that catches them goes another way, perhaps for one item in a thousand.
     for tells in (package_settings.raising_warnings, package_settings.interpreter):
         if found := tells():

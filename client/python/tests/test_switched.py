@@ -89,6 +89,21 @@ codecs.register(now)
         ["codecs.unregister(now); now = finds(2); codecs.register(now)"],
         ["bcd", "cde"],
     ),
+    "what a rare message calls its level": (
+        """
+import logging
+def load(path):
+    return logging.getLevelName(35) if path == "0.txt" else path
+logging.addLevelName(35, "ZERO")
+"""
+        + RARE,
+        [
+            "logging.addLevelName(35, 'ONE')",
+            "logging.addLevelName(36, 'TWO')",
+            "logging.addLevelName(35, 'TWO')",
+        ],
+        ["ZERO", "ONE", "ONE", "TWO"],
+    ),
     "where a rare time zone is looked for": (
         """
 import zoneinfo

@@ -53,6 +53,8 @@ _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 #: Of a decimal context.
 _DECIMAL = operator.attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 _TRAPS = operator.itemgetter(*decimal.Context().traps)
+#: As `logging` comes with them.
+_LEVELS = {0: "NOTSET", 10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 #: Of a dialect, besides its name.
 _DIALECT = [
     "delimiter",
@@ -131,6 +133,8 @@ def kept() -> list[Any]:
     found += map(csv.get_dialect, csv.list_dialects())
     for registered in codec_registries.registered():
         found += registered
+    if "logging" in sys.modules:
+        found += getattr(sys.modules["logging"], "_levelToName", _LEVELS).values()
     if "matplotlib" in sys.modules:
         found += package_settings.matplotlib_values()
     if "pandas._config.config" in sys.modules:
@@ -156,6 +160,8 @@ def values() -> Iterator[tuple[str, Any]]:
         yield "pandas options", options
     if functions := codec_registries.described():
         yield "codecs", functions
+    if names := level_names():
+        yield "names of logging's levels", names
     yield from package_settings.changed()
 
 
@@ -216,6 +222,12 @@ def dialects() -> Any:
     found = [(name, csv.get_dialect(name)) for name in csv.list_dialects()]
     said = [(name, *(getattr(each, field) for field in _DIALECT)) for name, each in found]
     return csv.field_size_limit(), said
+
+
+def level_names() -> list[str]:
+    """What messages call their levels, where that is not as it is at first."""
+    names = getattr(sys.modules.get("logging"), "_levelToName", _LEVELS)
+    return [] if names == _LEVELS else sorted(map(str, dict(names).items()))
 
 
 #: How numbers and texts are written and ordered.
