@@ -236,6 +236,10 @@ class Snapshot:
         """Whether the same roots, after those that are fixed, reach the same objects now."""
         return bool(self.look.holds(roots)) and self.others_hold()
 
+    def refers(self, roots: list[Any]) -> bool:
+        """The same, whatever the process is set to: cheap enough for each element of a stream."""
+        return bool(self.look.refers(roots)) and self.others_hold()
+
     def is_short(self) -> bool:
         """Whether a description that was made since relies on more of what is set in installed code."""
         return len(assigned.places()) != len(self._places)
