@@ -40,6 +40,7 @@ from prebake.judgement import (
     with_reads,
     with_unhooked,
 )
+from prebake.source import working_folder
 
 #: The child imports what the job imports, a few seconds; longer than this, the items are not worth a probe.
 SECONDS_MAX = 120.0
@@ -125,6 +126,9 @@ def _unknown(reason: str, cpu_seconds: float = 0.0, code: Code = Code.OPAQUE) ->
 def _unheard(which: str, ended: Ended, busy_seconds: float, seconds: float, cpu_seconds: float) -> Verdict:
     """Of a child that did not answer; the busier of the two was so for `busy_seconds`."""
     verdict = _unknown(f"the probe's {which} {ended.why}", cpu_seconds)
+    if not working_folder():
+        # Where a job removes the folder that it ran in, nothing runs any more.
+        return verdict._replace(lasting=False)
     if ended.late:
         # What worked for most of its time is as slow anywhere; else it was starved.
         return verdict._replace(lasting=busy_seconds >= seconds / 2)

@@ -200,3 +200,15 @@ def test_a_probe_that_changes_what_it_is_of_is_not_run_for_each_item(
         (imports,) = log.execute("select count(*) from log").fetchone()
     # The job, and two processes for each probe.
     assert 3 <= imports <= 1 + 2 * pipeline.PROBES_MAX
+
+
+def test_a_job_that_removes_its_folder_says_nothing_of_its_functions(
+    daemon: PrivateDaemon, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(
+        "import os\nimport numpy\nimport prebake\nos.mkdir('scratch')\nos.chdir('scratch')\n"
+        "@prebake.cached\ndef f(i):\n    print('made')\n    return int(numpy.int64(i)) * 2\n"
+        "assert f(4) == 8\nhere = os.getcwd()\nos.chdir('..')\nos.rmdir(here)\n"
+    )
+    # Its trial finds no folder to run in; the value is compared where it is wanted next.
+    assert [run_main(daemon, tmp_path) for _ in range(4)][::3] == ["made\n", ""]
