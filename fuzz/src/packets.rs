@@ -11,9 +11,9 @@ const PACKETS_MAX: usize = 16;
 /// How many descriptors go with each packet, and the packet.
 pub fn run(bytes: &[u8]) {
     let daemon = daemon();
-    let Ok(data) = daemon.data() else {
-        panic!("the daemon takes no connection");
-    };
+    let data = daemon
+        .data()
+        .unwrap_or_else(|error| panic!("the daemon takes no connection: {error}"));
     let mut parts = Parts(bytes);
     for _ in 0..PACKETS_MAX {
         let count = parts.byte() % 4;

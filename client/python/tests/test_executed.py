@@ -247,6 +247,15 @@ print(json.dumps([double(1), double(2)]))
 """
 
 
+def test_what_runs_as_the_interpreter_ends_is_left_alone(run: Run) -> None:
+    # When these go, modules have lost what they named; each then calls a function of `logging`.
+    script = (
+        "import logging, sys\nimport prebake\n@prebake.cached\ndef f(i):\n    return i\nf(1)\n"
+        "logging.kept, sys.kept = logging.StreamHandler(), logging.StreamHandler()\n"
+    )
+    assert run(script)[2] == run(script, on=False)[2] == ""
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profiler takes nothing from sys.monitoring")
 def test_another_profiler_is_left_alone_and_nothing_is_stored(run: Run) -> None:
     for _ in range(2):

@@ -543,6 +543,7 @@ class _Monitoring:
 
     def __init__(self) -> None:
         self._tool: int | None = None
+        self._disable: Any = None
         #: The scope that code was last made to tell for, and whether some told to nobody since.
         self._last: Scope | None = None
         self._lost = False
@@ -579,6 +580,8 @@ class _Monitoring:
                 except ValueError:
                     continue
                 self._tool, self._lost = tool, True
+                # An interpreter that ends has no `sys` here any more.
+                self._disable = monitoring.DISABLE
                 monitoring.register_callback(tool, monitoring.events.PY_START, self._started)
                 monitoring.set_events(tool, monitoring.events.PY_START)
                 return True
@@ -596,7 +599,7 @@ class _Monitoring:
             # It would be raised in the code that starts. An interpreter that ends has lost much already.
             if _failed is not None:
                 _failed(error)
-        return sys.monitoring.DISABLE  # type: ignore[attr-defined]
+        return self._disable
 
 
 _watcher: _Monitoring | _Profile = _Monitoring() if sys.version_info >= (3, 12) else _Profile()
