@@ -77,13 +77,6 @@ class Stream(Protocol):
     def begin(self, lists: dict[str, Any]) -> Iterator[Any]:
         """Its elements, with stand-ins for some of its lists. Inside `given` of the same."""
 
-    def fields(self) -> dict[str, Any]:
-        """What may be assigned to it while it runs, as it is now."""
-
-    def resumed(self, fields: dict[str, Any], count: int) -> Iterator[Any]:
-        """Its elements after so many, begun with these fields: what it took from them stays. What it looks at
-        later is as it is now."""
-
     def given(self, lists: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
         """Puts the stand-ins in place while it runs."""
 
@@ -102,7 +95,7 @@ class Chain:
     def __init__(self, stream: Stream) -> None:
         """Raises `Refused` if it cannot be known what the stream is."""
         self._stream = stream
-        self._held, self._fields = snapshot.Snapshot(stream.roots()), stream.fields()
+        self._held = snapshot.Snapshot(stream.roots())
         self._known = stream.identity()
         if not stream.inputs and not stream.path_lists:
             refuse_unheard(self._known, "it")
@@ -144,29 +137,16 @@ class Chain:
                 # What was made here for this run may have been cut otherwise.
                 self._block = None
                 self._key = digest(CONTEXT, self._key + b"next")
-                roots = self._stream.roots()
+                # Before they are given: they are made, and never again for this run.
+                self._served += len(elements)
                 # One by one: what is sent to a generator does not concern a list.
-                for element in elements:
-                    # Before it is given: it is made, and never again for this run.
-                    self._served += 1
+                for element in elements:  # noqa: UP028
                     yield element
-                    if not self._held.refers(roots) and self._is_edited():
-                        # By who takes them, while it does not run.
-                        self._resume()
-                        break
-                if ended and not self._through:
+                if ended:
                     return
             yield from self._rest()
         finally:
             self._close()
-
-    def _resume(self) -> None:
-        """Has it run from where it is, as it is now; what it made before it makes once more, as it was."""
-        self._through = True
-        self._close()
-        before = tripwire.state()
-        self._live, self._made = self._stream.resumed(self._fields, self._served), self._served
-        tripwire.restore(before)
 
     def _rest(self) -> Iterator[Any]:
         """What is not shared. Nothing is made before it is asked for, so that random numbers are drawn in the
@@ -480,24 +460,19 @@ class Chain:
         if isinstance(error, Refused):
             self.refused = error
 
-    def _is_edited(self) -> bool:
-        """Whether it is something else than what its elements are known by."""
-        held = snapshot.Snapshot(self._stream.roots())
-        try:
-            edited = self._stream.identity() != self._known or self._lists != self._stream.lists()
-        except Exception:
-            edited = True
-        if not edited:
-            self._held = held
-        return edited
-
     def _unchanged(self, closely: bool) -> bool:
         if not closely and self._held.holds(self._stream.roots()):
             return True
-        edited = self._is_edited()
-        if edited and not self._through:
+        held = snapshot.Snapshot(self._stream.roots())
+        try:
+            unchanged = self._stream.identity() == self._known and self._lists == self._stream.lists()
+        except Exception:
+            unchanged = False
+        if unchanged:
+            self._held = held
+        elif not self._through:
             self._refuse(Refused(Code.CARRIES_STATE, "it changes while its elements are taken"))
-        return not edited
+        return unchanged
 
 
 def _accept(found: Verdict, declared: set[str]) -> None:

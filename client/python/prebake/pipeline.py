@@ -17,7 +17,7 @@ from prebake.collated import token_of
 from prebake.discovery import Discovery
 from prebake.epoch import Epoch
 from prebake.errors import Code, Refused, not_cached, warn_once
-from prebake.fill import Ahead, Fill
+from prebake.fill import ODD_MAX, Ahead, Fill
 from prebake.identity import executed
 from prebake.identity.executed import Scope
 from prebake.inputs import Inputs
@@ -65,6 +65,8 @@ class Pipeline:
         self._loading_draws = False
         #: Probes in a row after which nothing could be shared.
         self._futile = 0
+        #: Items in a row that the data set keeps in memory.
+        self._kept_in_row = 0
         #: Probes in a row.
         self._probes = 0
         #: Requests in a row before which it was changed.
@@ -636,8 +638,13 @@ class Pipeline:
     def _approve(self, items: Any, i: int) -> bool:
         """Whether what was just made of item i may be stored."""
         if self._own.is_kept:
-            why = f"item {i} is in memory already, which its data set keeps: there is nothing to save"
-            raise Refused(Code.TOO_CHEAP, why)
+            self._kept_in_row += 1
+            refused = Refused(Code.TOO_CHEAP, "an item is in memory already, which its data set keeps")
+            if self._kept_in_row >= ODD_MAX:
+                raise refused
+            not_cached(refused)
+            return False
+        self._kept_in_row = 0
         if not self._is_in_manifest():
             return False
         approved = self._approval(items, i, self._own.record)

@@ -85,10 +85,9 @@ class Recorder:
         with Recorder() as record:
             value = compute(i)
 
-    So it does of threads that are started inside, and end there, if no other was there before. Opens of those
-    that do not record themselves cannot be attributed else: one in another thread than the main one makes
-    every open record incomplete, unless with `background` it takes them for its own. Recorders nest; the
-    outer one sees all. What code runs is watched in `scope`, of this record alone if none is given.
+    Opens of threads that do not record themselves cannot be attributed: one in another thread than the main
+    one makes every open record incomplete, unless with `background` it takes them for its own. Recorders
+    nest; the outer one sees all. What code runs is watched in `scope`, of this record alone if none is given.
     """
 
     def __init__(self, background: bool = False, scope: Scope | None = None) -> None:
@@ -100,10 +99,11 @@ class Recorder:
         global _begun
         _begun += 1
         self._record, self._thread = Record(_deaf), threading.get_ident()
+        self._record.there = frozenset(threading._active)  # type: ignore[attr-defined]
         self._record.background = self._background is not None
-        if len(_python_threads()) == 1 and not threading._limbo:  # type: ignore[attr-defined]
-            self._record.threads = set()
         self._outer = _records.get(self._thread)
+        if self._outer is None:
+            _helps("makes what is recorded for itself")
         _records[self._thread] = self._record
         # Tasks that this thread starts in an event loop take it with them.
         self._token = _task_record.set(self._record)
@@ -121,10 +121,6 @@ class Recorder:
         if _hears is not None:
             _hears.record_ends()
         _task_record.reset(self._token)
-        if any(each.is_alive() for each in self._record.threads or ()):
-            # It may have read for what comes next.
-            why = "a thread that it started and that opens files goes on"
-            self._record.incomplete = self._record.incomplete or why
         self._record.closed = True
         if self._outer is None:
             del _records[self._thread]
@@ -166,6 +162,8 @@ def also(record: Record) -> None:
     mine = _records.get(threading.get_ident())
     if mine is not None:
         mine.merge(record)
+    else:
+        _helps("takes what was made before")
 
 
 def served(paths: Iterable[str]) -> None:
@@ -173,6 +171,7 @@ def served(paths: Iterable[str]) -> None:
     is there: who takes that depends on them no less. To be called before it is taken."""
     record = _records.get(threading.get_ident())
     if record is None:
+        _helps("takes what was made before")
         return
     for path in paths:
         full = _absolute(path)
@@ -187,6 +186,8 @@ def hidden(what: str) -> None:
     record = _records.get(threading.get_ident())
     if record is not None:
         record.incomplete = record.incomplete or f"it takes elements of {what}, which is shared by itself"
+    else:
+        _helps(f"takes elements of {what}")
 
 
 def recorders() -> tuple[int, int]:
@@ -317,32 +318,22 @@ def _each_incomplete(why: str) -> None:
             record.incomplete = record.incomplete or why
 
 
-def _own() -> Record | None:
-    """The record that the running thread works for, if that is known."""
+def _helps(what: str) -> None:
+    """Where the running thread was started since a record began, it may work for that: of what it takes or
+    makes then, that is not told."""
     thread = threading.get_ident()
-    record = _records.get(thread) or _task_record.get()
-    if record is not None and not record.closed:
-        return record
-    if len(_records) != 1:
-        return None
-    # Where no other thread was there when it began, this one was started for it.
-    record, running = next(iter(_records.values())), _python_threads().get(thread)
-    if record.threads is None or running is None or thread in _records or _carries():
-        return None
-    record.threads.add(running)
-    return record
-
-
-def _python_threads() -> dict[int, threading.Thread]:
-    """Those that run code of Python's and are known to it, by number."""
-    known: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-    return known
+    for record in list(_records.values()):
+        if thread not in record.there and not record.background:
+            why = f"a thread that was started for it {what}"
+            record.incomplete = record.incomplete or why
 
 
 def _mine(what: str) -> Record | None:
     """The record of the running thread. Without one, `what` may be done by a thread that a fill uses."""
-    record = _own()
-    if record is None and threading.get_ident() != threading.main_thread().ident and not _carries():
+    thread = threading.get_ident()
+    record = _records.get(thread) or _task_record.get()
+    record = None if record is not None and record.closed else record
+    if record is None and thread != threading.main_thread().ident and not _carries():
         _each_incomplete(f"{what} in a thread of its own")
         return _heard
     return record
@@ -397,7 +388,7 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
     if full.startswith(_MACHINE) and _is_packages(opener):
         # How many processors it may use, once in a process: it is asked by whoever comes first.
         return
-    record = _mine(f"{full} is opened") if reads else _own()
+    record = _mine(f"{full} is opened") if reads else _records.get(threading.get_ident())
     if record is None:
         return
     if opener.f_code.co_filename == shutil.__file__ and opener.f_code.co_name.startswith(_REMOVES):
@@ -414,7 +405,7 @@ def _open(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _imported(path: Any) -> None:
-    record = _own()
+    record = _records.get(threading.get_ident())
     if record is None:
         return
     full = _absolute(path)
@@ -449,8 +440,8 @@ def _changed(event: str, args: tuple[Any, ...]) -> None:
 
 def _wrote(event: str, args: tuple[Any, ...]) -> None:
     """Files and folders that are written, made, moved or changed."""
-    record = _own()
-    if record is None:
+    record = _records.get(threading.get_ident()) or _task_record.get()
+    if record is None or record.closed:
         return
     if event in ("os.link", "os.symlink") and record.temporary:
         # What it leads to may lie elsewhere.
@@ -554,7 +545,7 @@ def _library(event: str, args: tuple[Any, ...]) -> None:
     if args[0] is None or "/" not in os.fsdecode(args[0]):
         return
     full = _absolute(args[0])
-    record = _own()
+    record = _records.get(threading.get_ident())
     if record is not None and not full.startswith(_ROOTS):
         record.read(full)
 

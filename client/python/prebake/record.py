@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import os
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -91,8 +90,8 @@ class Record:
         self.incomplete = incomplete
         #: Whether threads that do not record themselves work for it.
         self.background = False
-        #: Threads that opened something for it without recording themselves; None if such may be of others.
-        self.threads: set[threading.Thread] | None = None
+        #: The threads that were there when it began.
+        self.there: frozenset[int] = frozenset()
         #: Whether it is over. What tasks of it do later, is not known to be of anything.
         self.closed = False
         #: Files that the fill made itself: what it reads there is its own.

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import itertools
 import operator
 import os
 import sys
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from prebake import bytecode, packages, surroundings
@@ -236,9 +237,9 @@ class Snapshot:
         """Whether the same roots, after those that are fixed, reach the same objects now."""
         return bool(self.look.holds(roots)) and self.others_hold()
 
-    def refers(self, roots: list[Any]) -> bool:
-        """The same, whatever the process is set to: cheap enough for each element of a stream."""
-        return bool(self.look.refers(roots)) and self.others_hold()
+    def met(self) -> Iterator[Any]:
+        """All objects that it met, also the members of tables that it did not go into."""
+        return itertools.chain(self.reached, self._referents)
 
     def is_short(self) -> bool:
         """Whether a description that was made since relies on more of what is set in installed code."""

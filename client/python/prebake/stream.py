@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import itertools
 import os
 import sys
 import threading
@@ -138,21 +137,6 @@ class _Iterated:
     def begin(self, lists: dict[str, Any]) -> Iterator[Any]:
         return iter(self._dataset)
 
-    def fields(self) -> dict[str, Any]:
-        return dict(getattr(self._dataset, "__dict__", {}))
-
-    def resumed(self, fields: dict[str, Any], count: int) -> Iterator[Any]:
-        begun = self._dataset
-        if fields:
-            begun = copy.copy(begun)
-            object.__setattr__(begun, "__dict__", fields)
-        live = iter(begun)
-        _leave_out(live, count)
-        if fields:
-            # The same dictionary: what is assigned from now on, both have.
-            object.__setattr__(begun, "__dict__", vars(self._dataset))
-        return live
-
     @contextlib.contextmanager
     def given(self, lists: dict[str, Any]) -> Iterator[None]:
         if self._pid != os.getpid():
@@ -212,18 +196,5 @@ class Called:
         bound.arguments = {**bound.arguments, **lists}
         return iter(self._function(*bound.args, **bound.kwargs))
 
-    def fields(self) -> dict[str, Any]:
-        return {}
-
-    def resumed(self, fields: dict[str, Any], count: int) -> Iterator[Any]:
-        live = self.begin({})
-        _leave_out(live, count)
-        return live
-
     def given(self, lists: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
-
-
-def _leave_out(live: Iterator[Any], count: int) -> None:
-    for _ in itertools.islice(live, count):
-        pass

@@ -8,7 +8,7 @@ import os
 import time
 from typing import Any, NamedTuple
 
-from prebake import graph, marks, snapshot
+from prebake import graph, marks, snapshot, values
 from prebake.code import Identity, identify
 from prebake.encoder import digest
 from prebake.errors import Code, Refused, not_cached
@@ -154,13 +154,17 @@ class Subgraph:
         )
 
     def keeps(self, value: Any) -> bool:
-        """Whether a value that it made is there already: in memory that it keeps."""
+        """Whether most of a value that it made is there already: in memory that it keeps."""
         held, kept = self.held, self._kept
         if held is None:
             return False
-        if kept is None or kept[0] is not held:
-            kept = self._kept = held, aliases.Kept(held.reached)
-        return kept[1].is_most_of(self._source.parts(value))
+        try:
+            if kept is None or kept[0] is not held:
+                kept = self._kept = held, aliases.Kept(held.met())
+            return kept[1].is_most_of(self._source.parts(value), _stored_bytes)
+        except Exception:
+            # It has odd objects, or some that are not stored anyway.
+            return False
 
     def is_as_watched(self, cut: int) -> bool:
         """Whether the same description would be made again, as far as that is told without making it. Enough
@@ -243,3 +247,7 @@ class Subgraph:
 
     def _identified(self, known: Described) -> str:
         return digest(CONTEXT, self.graph(len(known.steps), known=known).encode()).hex()
+
+
+def _stored_bytes(value: Any) -> int:
+    return sum(memoryview(each).nbytes for each in values.encode(value)[1])

@@ -64,15 +64,11 @@ impl Look {
         })
     }
 
-    /// Whether these are the roots, and they refer to the same objects, at any depth: a part of `holds`, for each element of a
-    /// stream.
-    fn refers(&self, py: Python<'_>, roots: &Bound<'_, PyList>) -> bool {
-        self.roots.are_in(roots) && self.references.hold(py) && self.names.hold(py)
-    }
-
     /// Whether all of it is as it was, and these are the roots.
     fn holds(&self, py: Python<'_>, roots: &Bound<'_, PyList>) -> PyResult<bool> {
-        Ok(self.refers(py, roots)
+        Ok(self.roots.are_in(roots)
+            && self.references.hold(py)
+            && self.names.hold(py)
             && self.variables.as_ref().map_or(Ok(true), |each| each.hold(py))?
             && self.dictionaries.iter().all(|each| each.are_the_same(py))
             && self.modules.0.bind(py).len() == self.modules.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,30 +15,39 @@ from prebake.purity.aliases import Kept
 MAIN = """
 import copy
 import numpy as np, prebake
+from PIL import Image
 class D:
     def __init__(self):
         self.x = np.arange(24.0).reshape(6, 4)
         self.rows = [{"n": i, "more": [i]} for i in range(6)]
         self.arrays = [np.full(3, i) for i in range(6)]
         self.labels = np.arange(6)
+        self.many = [np.full(3, i) for i in range(100)]
+        self.images = [Image.new("L", (2, 2), i) for i in range(6)]
         self.mean = np.ones(2)
     def __len__(self): return 6
     def __getitem__(self, i): return ITEM
 TABLE = np.arange(12.0).reshape(6, 2)
+def shows(each):
+    if type(each) is Image.Image:
+        return each.tobytes()
+    return list(map(shows, each)) if type(each) in (list, tuple) else each
 def shown(ds, d):
     found = [ds[i] for i in range(6)]
     before = copy.deepcopy(found)
     # What the data set is changed to, and then an item.
-    d.x[1] += 100; d.rows[1]["n"] = 7; d.arrays[1] += 1; TABLE[1] += 1
+    d.x[1] += 100; d.rows[1]["n"] = 7; d.arrays[1] += 1; d.many[1] += 1; TABLE[1] += 1
     held = found[2]
     held = held[0] if type(held) is tuple else held
     if type(held) is dict:
         held["n"] = 5
+    elif type(held) is Image.Image:
+        held.putpixel((0, 0), 9)
     else:
         held += 50
     after = [ds[i] for i in range(6)]
     TABLE[:] = np.arange(12.0).reshape(6, 2)
-    return repr((before, found, after))
+    return repr(shows((before, found, after)))
 plain, d = D(), D()
 step = STEP
 ds = prebake.wrap([f"{i}.txt" for i in range(6)], [step]) if step else prebake.wrap(d)
@@ -48,6 +58,8 @@ assert shown(ds, d) == expected
 print(ds.stats().get("reused", 0))
 """
 KEPT = {
+    "an array of a long list": "self.many[i]",
+    "an image": "self.images[i]",
     "row of an array": "self.x[i]",
     "part of a row": "self.x[i, 1:3]",
     "turned": "self.x[:i + 1].T",
@@ -72,30 +84,42 @@ def test_so_are_those_that_a_step_keeps(daemon: PrivateDaemon, tmp_path: Path) -
         assert run_main(daemon, tmp_path) == "0\n"
 
 
-MADE = ["self.x[i] * 2", "self.x[i].copy()", "(np.full(9, i) + 1, self.mean)", "[i, 'text', self.labels[i]]"]
+MADE = [
+    "(Image.new('L', (40, 40), i), self.x[i])",
+    "{'words': list(range(100)), 'text': 'word ' * 50, 'y': self.x[i]}",
+    "self.mean if i == 3 else self.x[i] * 2",
+    "self.x[i] * 2",
+    "self.x[i].copy()",
+    "(np.full(9, i) + 1, self.mean)",
+    "[i, 'text', self.labels[i]]",
+]
 
 
 @pytest.mark.parametrize("item", MADE)
 def test_what_is_made_is_reused_also_beside_what_is_kept(
     daemon: PrivateDaemon, tmp_path: Path, item: str
 ) -> None:
-    main = MAIN.split("def shown")[0].replace("ITEM", item) + "ds = prebake.wrap(D())\n"
+    main = MAIN.split("def shown(")[0].replace("ITEM", item) + "ds = prebake.wrap(D())\n"
     found = []
-    for reused in (0, 6):
+    for reused in (0, 6 - item.startswith("self.mean if")):
         checked = f"assert ds.stats().get('reused', 0) == {reused}"
-        (tmp_path / "main.py").write_text(f"{main}print([ds[i] for i in range(6)])\n{checked}")
+        (tmp_path / "main.py").write_text(f"{main}print(shows([ds[i] for i in range(6)]))\n{checked}")
         found.append(run_main(daemon, tmp_path))
     assert found[0] == found[1]
 
 
+def size(value: Any) -> int:
+    return sum(map(size, value)) if isinstance(value, list) else getattr(value, "nbytes", 8)
+
+
 def test_memory_is_found_wherever_it_lies() -> None:
     rng = np.random.default_rng(0)
-    arrays = [np.zeros(int(size)) for size in rng.integers(1, 400, 200)]
+    arrays = [np.zeros(int(length)) for length in rng.integers(1, 400, 200)]
     kept = Kept(arrays[::2])
     for i, array in enumerate(arrays):
         start, end = sorted(rng.integers(0, len(array) + 1, 2))
         part = array[start:end]
-        assert kept.is_most_of([[part, 1]]) == (i % 2 == 0 and end > start)
+        assert kept.is_most_of([[part, 1]], size) == (i % 2 == 0 and end > start)
     # Half of the bytes is not most of them.
-    assert not kept.is_most_of([arrays[0], np.zeros(len(arrays[0]))])
-    assert kept.is_most_of([arrays[0], np.zeros(len(arrays[0]) // 2)])
+    assert not kept.is_most_of([arrays[0], np.zeros(len(arrays[0]))], size)
+    assert kept.is_most_of([arrays[0], np.zeros(len(arrays[0]) // 2)], size)

@@ -45,7 +45,7 @@ def test_programs_print_the_same_cached_and_not() -> None:
 def test_what_is_stale_is_told_and_written_down(tmp_path: Path) -> None:
     options = (
         "--first",
-        "21",
+        "40",
         "--programs",
         str(BLIND_COUNT),
         "--no-kept",

@@ -55,6 +55,7 @@ _DECIMAL = operator.attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "
 _TRAPS = operator.itemgetter(*decimal.Context().traps)
 #: As `logging` comes with them.
 _LEVELS = {0: "NOTSET", 10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
+_BY_NAME = {name: level for level, name in _LEVELS.items()} | {"FATAL": 50, "WARN": 30}
 #: Of a dialect, besides its name.
 _DIALECT = [
     "delimiter",
@@ -135,6 +136,7 @@ def kept() -> list[Any]:
         found += registered
     if "logging" in sys.modules:
         found += getattr(sys.modules["logging"], "_levelToName", _LEVELS).values()
+        found += getattr(sys.modules["logging"], "_nameToLevel", ())
     if "matplotlib" in sys.modules:
         found += package_settings.matplotlib_values()
     if "pandas._config.config" in sys.modules:
@@ -226,8 +228,11 @@ def dialects() -> Any:
 
 def level_names() -> list[str]:
     """What messages call their levels, where that is not as it is at first."""
-    names = getattr(sys.modules.get("logging"), "_levelToName", _LEVELS)
-    return [] if names == _LEVELS else sorted(map(str, dict(names).items()))
+    logging = sys.modules.get("logging")
+    names, levels = getattr(logging, "_levelToName", _LEVELS), getattr(logging, "_nameToLevel", _BY_NAME)
+    if names == _LEVELS and levels == _BY_NAME:
+        return []
+    return sorted(map(str, [*dict(names).items(), *dict(levels).items()]))
 
 
 #: How numbers and texts are written and ordered.

@@ -91,12 +91,18 @@ def _told(value: Any, is_whole: bool) -> Any:
             version = None
         try:
             layout = value.data_ptr(), value.shape, value.stride(), value.is_conj(), value.is_neg()
-            if is_whole and value.is_cpu and value.nbytes <= ARRAY_BYTES_MAX:
+            if is_whole and value.is_cpu and value.nbytes <= ARRAY_BYTES_MAX and _has_memory(value):
                 content = _bytes(torch, value)
         except Exception:
             # One that is sparse, or has no shape yet.
             layout = None
         return version, value.requires_grad, layout, content
+
+
+def _has_memory(value: Any) -> bool:
+    """Whether its bytes lie in its storage, which may have been cut."""
+    last = sum((length - 1) * step for length, step in zip(value.shape, value.stride(), strict=True))
+    return (value.storage_offset() + last + 1) * value.itemsize <= value.untyped_storage().nbytes()
 
 
 def _bytes(torch: Any, value: Any) -> bytes | None:

@@ -70,7 +70,12 @@ def of_request(between: int = 0) -> list[str]:
 
     `between` are callers that are known to be Prebake's, which are not gone through: to make an object of a
     frame takes a fifth of all this."""
-    return statements(sys._getframe(2 + between), 0, only_users=True)
+    try:
+        frame = sys._getframe(2 + between)
+    except ValueError:
+        # Compiled code asks, in a thread of its own.
+        return []
+    return statements(frame, 0, only_users=True)
 
 
 def _is_users(frame: types.FrameType) -> bool:

@@ -40,26 +40,37 @@ class Kept:
     for as long as this is asked."""
 
     def __init__(self, objects: Iterable[Any]) -> None:
-        arrays = _array_types()
-        whole = (list, dict, set, bytearray, *arrays)
-        kept = [each for each in objects if issubclass(type(each), whole)]
-        self._ids = frozenset(map(id, kept))
-        extents = sorted(_extent(each) for each in kept if arrays and issubclass(type(each), arrays))
+        self._arrays = _array_types()
+        image = getattr(sys.modules.get("PIL.Image"), "Image", ())
+        whole = (list, dict, set, bytearray, *self._arrays, *([image] if isinstance(image, type) else ()))
+        kept = {id(each): each for each in objects if issubclass(type(each), whole)}
+        self._ids = kept.keys()
+        arrays = (each for each in kept.values() if issubclass(type(each), self._arrays))
+        extents = sorted(map(_extent, arrays))
         self._starts = [start for start, _ in extents]
         #: Of each and all before it, the last end.
         self._ends = list(itertools.accumulate((end for _, end in extents), max))
 
-    def is_most_of(self, values: Iterable[Any]) -> bool:
-        """Whether all that can be changed of values is one of these, or most bytes of their arrays lie in
-        their memory. What lies beside an array that was made (a mean, names of classes) is little."""
-        objects = [each for each in values if type(each) not in ATOMS]
-        if objects and all(id(each) in self._ids for each in objects):
-            return True
-        if not self._starts:
-            return False
-        extents = [_extent(array) for each in objects for array in _arrays(each, DEPTH_MAX)]
-        size = sum(end - start for start, end in extents)
-        return 2 * sum(end - start for start, end in extents if self._has(start, end)) > size
+    def is_most_of(self, values: list[Any], size: Callable[[Any], int]) -> bool:
+        """Whether more of what values hold is kept than was made: `size` tells the bytes of something where
+        it is stored. What lies beside something that was made (a mean, names of classes) is little; so are
+        numbers beside what is kept."""
+        kept = made = 0
+        pending = list(values)
+        # Of what has many members, the first; of what has more of them in all, it is not known.
+        for each in itertools.islice(pending, CONTAINERS_MAX):
+            kind = type(each)
+            if kind in ATOMS:
+                made += len(each) if kind in (str, bytes) else each is not None
+            elif id(each) in self._ids or issubclass(kind, self._arrays) and self._has(*_extent(each)):
+                kept += size(each)
+            elif kind in (list, tuple, dict):
+                members = each.values() if kind is dict else each
+                pending += itertools.islice(members, MEMBERS_MAX)
+                made += max(0, len(each) - MEMBERS_MAX)
+            else:
+                made += size(each)
+        return kept > made and len(pending) <= CONTAINERS_MAX
 
     def _has(self, start: int, end: int) -> bool:
         before = bisect.bisect_left(self._starts, end)
