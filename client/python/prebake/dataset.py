@@ -141,7 +141,7 @@ class Dataset(Transparent):
         if self._is_pending():
             return uncached()
         # `__getitem__`, or one that it or a loader calls.
-        self._pipeline.enter(within.of_request(between=1))
+        self._pipeline.enter(within.of_request(1))
         noted = False
         try:
             found = self._at_once(places, by)

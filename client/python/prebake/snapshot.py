@@ -120,7 +120,7 @@ class Snapshot:
             calls,
             # As the interpreter keeps them: decoding all of them would cost as much as the rest.
             getattr(os.environ, "_data", None),
-            [],
+            [(each, dict(each)) for each in ambient.tables()],
             sys.modules,
             None if folder is None else os.fsencode(folder),
         )

@@ -13,6 +13,7 @@ import ctypes
 import decimal
 import functools
 import locale
+import logging
 import platform
 import sys
 import warnings
@@ -135,6 +136,16 @@ def registered() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def renamed() -> Iterator[None]:
+    logging.addLevelName(logging.INFO, "TESTS")
+    try:
+        yield
+    finally:
+        logging.addLevelName(logging.INFO, "INFO")
+        del logging._nameToLevel["TESTS"]
+
+
+@contextlib.contextmanager
 def variable() -> Iterator[None]:
     token = _VARIABLE.set("set")
     try:
@@ -232,7 +243,8 @@ SWITCHES = [
             lambda: called(csv.field_size_limit, csv.field_size_limit, 9), "_csv.field_size_limit", "dialects"
         )
     ),
-    also(Switch(registered, "kept", "dialects")),
+    also(Switch(registered, "tables", "dialects")),
+    also(Switch(renamed, "tables", "names of logging's levels")),
     also(Switch(elsewhere, "locale", "locale")),
     also(
         Switch(
@@ -269,7 +281,8 @@ SWITCHES = [
 
 def noticed() -> dict[str, Any]:
     """What is asked before each element, by the name of each entry."""
-    return {**dict(ambient.said()), "kept": list(map(id, ambient.kept()))}
+    tables = [dict(each) for each in ambient.tables()]
+    return {**dict(ambient.said()), "kept": list(map(id, ambient.kept())), "tables": tables}
 
 
 def other(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
@@ -302,10 +315,11 @@ def test_what_is_switched_is_seen_by_one_entry_alone(switch: Switch) -> None:
 def test_every_entry_is_switched() -> None:
     switched = [each.values[0] for each in SWITCHES]
     entries = {f"{module}.{name}" for module, name in ambient.SETTINGS if name != "kept"}
-    entries |= {"locale", "kept", *(tells.__name__ for _, tells in package_settings.ASKED)}
+    entries |= {"locale", "kept", "tables", *(tells.__name__ for _, tells in package_settings.ASKED)}
     assert {each.noticed for each in switched} == entries
     told = {f"{module}.{name}" for module, name, _ in ambient._FLAGS}
     told |= {"contexts", "dialects", "locale", "pandas options", "arithmetic", "modes of torch"}
+    told.add("names of logging's levels")
     assert {each.told for each in switched} == told | {tells.__name__ for tells in package_settings._ALL}
 
 

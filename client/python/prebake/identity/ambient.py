@@ -7,6 +7,7 @@ sets them too: files, arguments, variables. Within one process only what is list
 
 from __future__ import annotations
 
+import _csv
 import _locale
 import contextvars
 import csv
@@ -56,6 +57,8 @@ _TRAPS = operator.itemgetter(*decimal.Context().traps)
 #: As `logging` comes with them.
 _LEVELS = {0: "NOTSET", 10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 _BY_NAME = {name: level for level, name in _LEVELS.items()} | {"FATAL": 50, "WARN": 30}
+#: The registered dialects, in an interpreter that shows where it keeps them.
+_DIALECTS = getattr(_csv, "_dialects", None)
 #: Of a dialect, besides its name.
 _DIALECT = [
     "delimiter",
@@ -93,7 +96,7 @@ class Seen:
     __slots__ = ("_kept", "_said")
 
     def __init__(self) -> None:
-        self._said = said()
+        self._said = [*said(), *(("table", dict(each)) for each in tables())]
         self._kept = kept()
 
     def __eq__(self, other: object) -> bool:
@@ -131,17 +134,22 @@ def kept() -> list[Any]:
     """Objects of which another one stands where a setting is another one."""
     found = [value for _, value in _variables()]
     found += warnings.filters
-    found += map(csv.get_dialect, csv.list_dialects())
+    if _DIALECTS is None:
+        found += map(csv.get_dialect, csv.list_dialects())
     for registered in codec_registries.registered():
         found += registered
-    if "logging" in sys.modules:
-        found += getattr(sys.modules["logging"], "_levelToName", _LEVELS).values()
-        found += getattr(sys.modules["logging"], "_nameToLevel", ())
     if "matplotlib" in sys.modules:
         found += package_settings.matplotlib_values()
     if "pandas._config.config" in sys.modules:
         found += package_settings.pandas_values()
     return found
+
+
+def tables() -> list[dict[Any, Any]]:
+    """Dictionaries that are settings: dialects of CSV files, and what levels of logging are called."""
+    logging = sys.modules.get("logging")
+    found = (_DIALECTS, getattr(logging, "_levelToName", None), getattr(logging, "_nameToLevel", None))
+    return [each for each in found if type(each) is dict]
 
 
 def values() -> Iterator[tuple[str, Any]]:

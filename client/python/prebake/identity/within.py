@@ -34,9 +34,9 @@ Statements = tuple[tuple[str, tuple[str, ...]], ...]
 def statements(frame: types.FrameType | None, depth: int = DEPTH_MAX, only_users: bool = False) -> list[str]:
     """The `with` statements around what a frame and its callers do, by the function and the place in it."""
     found: list[str] = []
-    for _ in range(CALLERS_MAX):
-        if frame is None:
-            break
+    left = CALLERS_MAX
+    while frame is not None and left:
+        left -= 1
         code = frame.f_code
         if code.co_exceptiontable:
             # By its address: to hash a code object takes as long as all else here.
@@ -75,7 +75,7 @@ def of_request(between: int = 0) -> list[str]:
     except ValueError:
         # Compiled code asks, in a thread of its own.
         return []
-    return statements(frame, 0, only_users=True)
+    return statements(frame, 0, True)
 
 
 def _is_users(frame: types.FrameType) -> bool:
