@@ -99,7 +99,7 @@ class Recorder:
         global _begun
         _begun += 1
         self._record, self._thread = Record(_deaf), threading.get_ident()
-        self._record.there = frozenset(threading._active)  # type: ignore[attr-defined]
+        self._record.there = dict(_python_threads())
         self._record.background = self._background is not None
         self._outer = _records.get(self._thread)
         if self._outer is None:
@@ -186,7 +186,7 @@ def hidden(what: str) -> None:
     record = _records.get(threading.get_ident())
     if record is not None:
         record.incomplete = record.incomplete or f"it takes elements of {what}, which is shared by itself"
-    else:
+    elif _records:
         _helps(f"takes elements of {what}")
 
 
@@ -321,11 +321,19 @@ def _each_incomplete(why: str) -> None:
 def _helps(what: str) -> None:
     """Where the running thread was started since a record began, it may work for that: of what it takes or
     makes then, that is not told."""
-    thread = threading.get_ident()
+    number = threading.get_ident()
+    running = _python_threads().get(number)
     for record in list(_records.values()):
-        if thread not in record.there and not record.background:
+        # By the thread too: numbers are used again.
+        if (running is None or record.there.get(number) is not running) and not record.background:
             why = f"a thread that was started for it {what}"
             record.incomplete = record.incomplete or why
+
+
+def _python_threads() -> dict[int, threading.Thread]:
+    """Those that Python knows, by number."""
+    known: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+    return known
 
 
 def _mine(what: str) -> Record | None:

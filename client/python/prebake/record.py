@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -90,8 +91,8 @@ class Record:
         self.incomplete = incomplete
         #: Whether threads that do not record themselves work for it.
         self.background = False
-        #: The threads that were there when it began.
-        self.there: frozenset[int] = frozenset()
+        #: The threads that were there when it began, by number.
+        self.there: dict[int, threading.Thread] = {}
         #: Whether it is over. What tasks of it do later, is not known to be of anything.
         self.closed = False
         #: Files that the fill made itself: what it reads there is its own.

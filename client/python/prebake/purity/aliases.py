@@ -55,22 +55,25 @@ class Kept:
         """Whether more of what values hold is kept than was made: `size` tells the bytes of something where
         it is stored. What lies beside something that was made (a mean, names of classes) is little; so are
         numbers beside what is kept."""
-        kept = made = 0
-        pending = list(values)
+        kept, made = list[Any](), list[Any]()
+        small, pending = 0, list(values)
         # Of what has many members, the first; of what has more of them in all, it is not known.
         for each in itertools.islice(pending, CONTAINERS_MAX):
             kind = type(each)
             if kind in ATOMS:
-                made += len(each) if kind in (str, bytes) else each is not None
+                small += len(each) if kind in (str, bytes) else each is not None
             elif id(each) in self._ids or issubclass(kind, self._arrays) and self._has(*_extent(each)):
-                kept += size(each)
+                kept.append(each)
             elif kind in (list, tuple, dict):
                 members = each.values() if kind is dict else each
                 pending += itertools.islice(members, MEMBERS_MAX)
-                made += max(0, len(each) - MEMBERS_MAX)
+                small += max(0, len(each) - MEMBERS_MAX)
             else:
-                made += size(each)
-        return kept > made and len(pending) <= CONTAINERS_MAX
+                made.append(each)
+        if not kept or len(pending) > CONTAINERS_MAX:
+            # As for most: to ask for sizes takes a copy of some.
+            return False
+        return sum(map(size, kept)) > small + sum(map(size, made))
 
     def _has(self, start: int, end: int) -> bool:
         before = bisect.bisect_left(self._starts, end)
