@@ -1,13 +1,35 @@
-//! A daemon on real sockets in this process, started by the first who wants it.
+//! A daemon in this process: its cache over a disk in memory, and what answers behind its sockets.
 
-use hyper_util::rt::TokioIo;
+use crate::memory_disk::MemoryDisk;
 use parking_lot::{Mutex, MutexGuard};
-use prebake_daemon::{Config, server::Server};
+use prebake_daemon::{
+    Config,
+    cache::Cache,
+    clock::SystemClock,
+    descriptors::Descriptors,
+    index::{Checked, MemoryStore},
+    open::Host,
+    random::SystemRandom,
+    server::{self, data_socket},
+};
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
 use prost::Message;
-use std::{io, os::fd::OwnedFd, path::PathBuf, sync::LazyLock, time::Duration};
-use tokio::{net::UnixStream, runtime::Runtime};
-use tonic::transport::{Channel, Endpoint};
+use std::{
+    convert::Infallible,
+    io::{self, IoSlice},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+use tokio::{net::UnixStream, runtime::Runtime, task::JoinHandle};
+use tokio_seqpacket::{UnixSeqpacket, ancillary::AncillaryMessageWriter};
+use tonic::{
+    body::Body,
+    codegen::http::{Request, Response},
+    transport::server::Connected,
+};
+use tower::util::{BoxCloneSyncService, MapRequest};
 
 /// Who waits longer for an answer has found a hang.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -15,62 +37,83 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 const VERSION: u32 = 4;
 /// Longest packet that is looked at.
 const PACKET_BYTES_MAX: usize = 256 << 10;
+/// After so many inputs the next daemon takes over: what the earlier ones left in it stays bounded, and few.
+const INPUTS_MAX: u32 = 1024;
+
+/// The methods of gRPC, asked by this process.
+pub type Services = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
 /// The daemon, and a connection to it.
 pub struct Daemon {
-    folder: PathBuf,
-    /// What all that is asked of it runs on.
+    /// What all that is asked of it runs on: in this thread, so that no input waits for the machine's scheduler.
     pub runtime: Runtime,
-    channel: Channel,
-    /// The session of those who speak gRPC, as long as it lives.
+    cache: Arc<Cache>,
+    services: Services,
+    /// The session of those who speak gRPC, as long as the daemon lives.
     job: Data,
-    _parent: tempfile::TempDir,
+    anything: OwnedFd,
+    inputs: u32,
 }
 
-static DAEMON: LazyLock<Mutex<Daemon>> = LazyLock::new(|| match Daemon::start() {
-    Ok(daemon) => Mutex::new(daemon),
-    Err(error) => panic!("the daemon does not start: {error}"),
-});
+static DAEMON: LazyLock<Mutex<Daemon>> = LazyLock::new(|| Mutex::new(started()));
 
 /// The daemon of this process. One at a time speaks to it.
 pub fn daemon() -> MutexGuard<'static, Daemon> {
-    DAEMON.lock()
+    let mut daemon = DAEMON.lock();
+    daemon.inputs += 1;
+    if daemon.inputs > INPUTS_MAX {
+        *daemon = started();
+    }
+    daemon
+}
+
+fn started() -> Daemon {
+    Daemon::start().unwrap_or_else(|error| panic!("the daemon does not start: {error}"))
 }
 
 impl Daemon {
     fn start() -> Result<Self, Box<dyn std::error::Error>> {
-        let parent = tempfile::tempdir()?;
-        let folder = parent.path().join("cache");
         let config = Config {
-            dir: folder.clone(),
+            dir: PathBuf::from("/cache"),
             ram_bytes: 64 << 20,
             ssd_bytes: 64 << 20,
             huge_pages: false,
             ..Config::default()
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+        let host = |_: &Config| Host {
+            vfs: Arc::new(MemoryDisk::default()),
+            clock: Arc::new(SystemClock::default()),
+            random: Arc::new(SystemRandom),
+            index: Arc::new(Checked(MemoryStore::default())),
+            problem: None,
+        };
+        let (cache, _) = Cache::open(config, host, Descriptors::raise())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let within = runtime.enter();
-        let server = Server::start(config)?;
-        runtime.spawn(server.run(std::future::pending()));
-        let socket = folder.join("prebake.sock");
-        let channel = runtime.block_on(connect(socket))?;
-        drop(within);
-        let job = Data::connect(&folder)?;
+        let (services, job) = runtime.block_on(async {
+            let (here, _there) = UnixStream::pair()?;
+            let me = here.connect_info();
+            let named = move |mut request: Request<Body>| {
+                request.extensions_mut().insert(me.clone());
+                request
+            };
+            let services = MapRequest::new(server::services(&cache), named);
+            Ok::<_, io::Error>((Services::new(services), Data::connect(&cache).await?))
+        })?;
         Ok(Self {
-            folder,
             runtime,
-            channel,
+            cache,
+            services,
             job,
-            _parent: parent,
+            anything: rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?,
+            inputs: 0,
         })
     }
 
-    /// For gRPC.
-    pub fn channel(&self) -> Channel {
-        self.channel.clone()
+    /// What gRPC is asked by.
+    pub fn services(&self) -> Services {
+        self.services.clone()
     }
 
     /// A session that lives as long as the daemon.
@@ -79,18 +122,18 @@ impl Daemon {
     }
 
     /// A descriptor of no use to anyone.
-    pub fn anything(&self) -> &OwnedFd {
-        &self.job.socket
+    pub fn anything(&self) -> BorrowedFd<'_> {
+        self.anything.as_fd()
     }
 
     /// A new connection to the data socket, which has said hello.
-    pub fn data(&self) -> io::Result<Data> {
-        Data::connect(&self.folder)
+    pub async fn data(&self) -> io::Result<Data> {
+        Data::connect(&self.cache).await
     }
 
     /// Panics if the daemon does not answer.
     pub fn must_answer(&self) {
-        let mut control = v1::control_client::ControlClient::new(self.channel());
+        let mut control = v1::control_client::ControlClient::new(self.services());
         let answer = self.runtime.block_on(async move {
             tokio::time::timeout(PATIENCE, control.status(v1::StatusRequest {})).await
         });
@@ -101,97 +144,74 @@ impl Daemon {
     }
 }
 
-async fn connect(socket: PathBuf) -> Result<Channel, tonic::transport::Error> {
-    let connector = tower::service_fn(move |_: tonic::transport::Uri| {
-        let socket = socket.clone();
-        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-    });
-    Endpoint::from_static("http://prebake")
-        .connect_with_connector(connector)
-        .await
-}
-
-/// The data socket's client end.
+/// The client's end of a data socket.
 pub struct Data {
-    socket: OwnedFd,
+    socket: UnixSeqpacket,
     session: u64,
+    served: JoinHandle<()>,
 }
 
 impl Data {
-    fn connect(folder: &std::path::Path) -> io::Result<Self> {
-        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
-        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
-        connect(&socket, &SocketAddrUnix::new(folder.join("data.sock"))?)?;
-        let mut data = Self { socket, session: 0 };
+    async fn connect(cache: &Arc<Cache>) -> io::Result<Self> {
+        let (socket, theirs) = UnixSeqpacket::pair()?;
+        let cache = Arc::clone(cache);
+        let served = prebake_daemon::task::spawn(async move {
+            // Whatever it ends with, the client sees an end.
+            let _ = data_socket::client(&cache, &theirs, &data_socket::LongAnswers::default()).await;
+        });
+        let mut data = Self {
+            socket,
+            session: 0,
+            served,
+        };
         let hello = v1::Hello {
             version: VERSION,
             job: "fuzz".into(),
         };
-        match data.exchange(&encoded(Ask::Hello(hello)), &[])? {
+        data.send(&encoded(Ask::Hello(hello)), &[]).await?;
+        match data.receive().await? {
             Some(Say::Welcome(welcome)) => data.session = welcome.session,
             other => panic!("hello is answered with {other:?}"),
         }
         Ok(data)
     }
 
+    /// Ends the connection, and its session: the next input is not to find what this one left.
+    pub async fn end(self) {
+        self.served.abort();
+        let _ = self.served.await;
+    }
+
     /// Sends a packet, with descriptors beside it.
-    pub fn send(&self, packet: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
-        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-        let mut space = [std::mem::MaybeUninit::uninit(); 256];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    pub async fn send(&self, packet: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [0; 64];
+        let mut ancillary = AncillaryMessageWriter::new(&mut space);
         if !descriptors.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+            ancillary.add_fds(descriptors).map_err(io::Error::other)?;
         }
-        sendmsg(
-            &self.socket,
-            &[io::IoSlice::new(packet)],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )?;
-        Ok(())
+        let packet = &[IoSlice::new(packet)];
+        let sent = self.socket.send_vectored_with_ancillary(packet, &mut ancillary);
+        sent.await.map(drop)
     }
 
     /// What is answered. None: the daemon ended the connection. The descriptors that come beside are closed.
-    pub fn receive(&self) -> io::Result<Option<Say>> {
-        use rustix::{
-            event::{PollFd, PollFlags, Timespec, poll},
-            net::{RecvAncillaryBuffer, RecvFlags, recvmsg},
-        };
-        let mut waited = [PollFd::new(&self.socket, PollFlags::IN)];
-        let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
-        assert!(
-            poll(&mut waited, Some(&patience))? > 0,
-            "the daemon does not answer"
-        );
+    pub async fn receive(&self) -> io::Result<Option<Say>> {
         let mut packet = vec![0; PACKET_BYTES_MAX];
-        let mut space = [std::mem::MaybeUninit::uninit(); 1024];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let into = &mut [io::IoSliceMut::new(&mut packet)];
-        let received = match recvmsg(&self.socket, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Ok(received) => received.bytes,
-            Err(rustix::io::Errno::CONNRESET) => 0,
-            Err(e) => return Err(e.into()),
+        let received = tokio::time::timeout(PATIENCE, self.socket.recv(&mut packet)).await;
+        let received = match received {
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => 0,
+            Ok(received) => received?,
+            Err(_) => panic!("the daemon does not answer"),
         };
-        drop(ancillary);
         if received == 0 {
             return Ok(None);
         }
         let response = v1::DataResponse::decode(&packet[..received]).map_err(io::Error::other)?;
         Ok(response.kind)
     }
-
-    /// Both.
-    pub fn exchange(
-        &self,
-        packet: &[u8],
-        descriptors: &[std::os::fd::BorrowedFd<'_>],
-    ) -> io::Result<Option<Say>> {
-        self.send(packet, descriptors)?;
-        self.receive()
-    }
 }
 
 /// A request as a packet.
-pub fn encoded(ask: Ask) -> Vec<u8> {
+fn encoded(ask: Ask) -> Vec<u8> {
     v1::DataRequest { kind: Some(ask) }.encode_to_vec()
 }

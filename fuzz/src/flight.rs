@@ -29,7 +29,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 async fn call(daemon: &Daemon, method: u8, parts: &mut Parts<'_>) -> Result<(), Status> {
-    let mut client = FlightServiceClient::new(daemon.channel());
+    let mut client = FlightServiceClient::new(daemon.services());
     match method % 5 {
         0 => client.get_flight_info(descriptor(parts)).await.map(drop),
         1 => client.get_schema(descriptor(parts)).await.map(drop),

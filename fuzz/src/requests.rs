@@ -47,12 +47,12 @@ macro_rules! methods {
                 let mut message = v1::$message::decode($bytes).ok()?;
                 message.session = $daemon.session();
                 bounded(&mut message);
-                let answer = CacheClient::new($daemon.channel()).$method(message).await;
+                let answer = CacheClient::new($daemon.services()).$method(message).await;
                 Some(answer.map(drop))
             })*
             $($control_place => {
                 let message = v1::$control_message::decode($bytes).ok()?;
-                let answer = ControlClient::new($daemon.channel()).$control(message).await;
+                let answer = ControlClient::new($daemon.services()).$control(message).await;
                 Some(answer.map(drop))
             })*
             _ => None,

@@ -80,12 +80,22 @@ impl Reply {
     }
 }
 
+/// Answers about many items are made one after the other.
+#[derive(Clone)]
+pub struct LongAnswers(Arc<Semaphore>);
+
+impl Default for LongAnswers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+}
+
 /// Accepts clients for as long as the daemon lives.
 pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener, door: Door) {
-    let long = Arc::new(Semaphore::new(1));
+    let long = LongAnswers::default();
     loop {
         if let Some((socket, admitted)) = door.admit(listener.accept().await).await {
-            let (cache, long) = (Arc::clone(&cache), Arc::clone(&long));
+            let (cache, long) = (Arc::clone(&cache), long.clone());
             task::spawn(async move {
                 if let Err(error) = client(&cache, &socket, &long).await {
                     tracing::debug!(%error, "a client's data socket failed");
@@ -105,7 +115,11 @@ impl Drop for Ending<'_> {
     }
 }
 
-async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket, long: &Semaphore) -> Result<()> {
+/// Serves a client until its connection or its process ends.
+///
+/// # Errors
+/// Of the socket, or because what the client sends is no request: the connection ends.
+pub async fn client(cache: &Arc<Cache>, socket: &UnixSeqpacket, long: &LongAnswers) -> Result<()> {
     let cred = socket
         .peer_cred()
         .map_err(|e| Error::io("asking who connects", e))?;
@@ -149,7 +163,7 @@ async fn converse(
     cache: &Arc<Cache>,
     socket: &UnixSeqpacket,
     session: &Arc<Session>,
-    long: &Semaphore,
+    long: &LongAnswers,
     buffer: &mut [u8],
 ) -> Result<()> {
     let mut soon = true;
@@ -194,13 +208,13 @@ async fn plan(cache: &Arc<Cache>, session: &Arc<Session>, graph: Bytes) -> Resul
 async fn acquire(
     cache: &Arc<Cache>,
     session: &Arc<Session>,
-    long: &Semaphore,
+    long: &LongAnswers,
     ask: v1::AcquireRequest,
 ) -> Result<Reply> {
     if ask.wanted.len() + ask.ahead.len() <= SHORT_ITEMS_MAX {
         return acquired(cache, session, ask);
     }
-    let _turn = long.acquire().await;
+    let _turn = long.0.acquire().await;
     let (cache, session) = (Arc::clone(cache), Arc::clone(session));
     let reply = task::blocking(move || acquired(&cache, &session, ask)).await;
     reply.unwrap_or_else(|_| Err(Error::corrupt("a request failed")))

@@ -3,7 +3,7 @@
 mod authority;
 mod cache_service;
 mod control_service;
-mod data_socket;
+pub mod data_socket;
 mod door;
 mod flight;
 mod http;
@@ -28,6 +28,7 @@ use sockets::Sockets;
 use std::{fs::File, io, sync::Arc, time::Duration};
 use tokio::{net::UnixListener, sync::watch};
 use tokio_stream::StreamExt;
+use tonic::service::Routes;
 use tower::util::MapRequestLayer;
 use unfinished::Unfinished;
 
@@ -130,9 +131,7 @@ impl Server {
             .timeout(CALL_TIMEOUT)
             .layer(tonic::service::InterceptorLayer::new(identity::require_peer))
             .layer(MapRequestLayer::new(move |request| unfinished.counted(request)))
-            .add_service(CacheServer::new(cache_service::Service(Arc::clone(&cache))))
-            .add_service(ControlServer::new(control_service::Service(Arc::clone(&cache))))
-            .add_service(flight::service(Arc::clone(&cache)))
+            .add_routes(services(&cache))
             .serve_with_incoming(incoming);
         let result = tokio::select! {
             result = served => result.map_err(|e| Error::new(Kind::Io, "io", format!("serving: {e}"))),
@@ -146,6 +145,13 @@ impl Server {
         }
         result
     }
+}
+
+/// The methods of gRPC, whatever their requests come by. Each wants to be told who asks: [`identity`].
+pub fn services(cache: &Arc<Cache>) -> Routes {
+    Routes::new(CacheServer::new(cache_service::Service(Arc::clone(cache))))
+        .add_service(ControlServer::new(control_service::Service(Arc::clone(cache))))
+        .add_service(flight::service(Arc::clone(cache)))
 }
 
 /// Closes idle segments, keeps counters and the index's share of the disk, ends an idle daemon, and one whose folder is gone.

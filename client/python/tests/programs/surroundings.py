@@ -50,7 +50,8 @@ WAYS: dict[str, tuple[str, str]] = {
     ),
     "forked": (
         "[*apart(0), *made(), *apart(1)]",
-        "out, into = os.pipe()\nif not os.fork():\n    try:\n        begin(w)\n"
+        # An edit may take the child's end away: it goes on then, and must not read what its parent reads.
+        "out, into = os.pipe()\nif not os.fork():\n    os.close(out)\n    try:\n        begin(w)\n"
         "        os.write(into, pickle.dumps(made()))\n    finally:\n        os._exit(0)\n"
         "os.close(into)\nwith open(out, 'rb') as file:\n    rows = pickle.load(file)\nos.wait()\nreturn rows",
     ),
