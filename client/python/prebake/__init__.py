@@ -22,6 +22,7 @@ from prebake.code import fingerprint
 from prebake.dataset import Dataset
 from prebake.errors import PrebakeWarning, Refused
 from prebake.marks import pure, random, register, split
+from prebake.purity import said, sources
 from prebake.wrap import wrap
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "split",
     "wrap",
 ]
+
+said.keep_in(sources)
 
 with contextlib.suppress(ImportError):
     # Here, where a job expects to wait, and not before its first batch.

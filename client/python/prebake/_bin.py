@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from prebake.here import HERE
+
 
 def path(program: str) -> Path:
     """Where a packaged program is."""
-    return Path(__file__).parent / "bin" / program
+    return Path(HERE) / "bin" / program
 
 
 def prebake() -> NoReturn:

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 from prebake import facts, graph, marks, snapshot, tripwire
 from prebake.again import Tripped
 from prebake.code import Identity, identify
-from prebake.discovery import SETTLED_NS
-from prebake.errors import Code, Refused, not_cached, warn_once
+from prebake.errors import Code, Refused, warn_once
 from prebake.fill import nothing_ahead, unseen
 from prebake.held_files import HeldFiles
 from prebake.identity import within
 from prebake.identity.executed import Scope
 from prebake.reads import Background, Recorder, also
 from prebake.record import Record
+from prebake.refusals import not_cached
+from prebake.settled import SETTLED_NS
 from prebake.watched import Watched, refuse_unheard
 
 

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from typing import Any
 
 from prebake.errors import printable, warn_once
+from prebake.here import HERE
 
 #: A lost daemon is looked for again this often: seldom enough to cost nothing, often enough to profit from a
 #: restart.
@@ -117,7 +118,7 @@ def _connect() -> Connection | None:
         # Another thread may have asked meanwhile, and have waited for nothing.
         if _current is not None or time.monotonic() < _retry_at:
             return _current
-        binary = os.path.join(os.path.dirname(__file__), "bin", "prebaked")
+        binary = os.path.join(HERE, "bin", "prebaked")
         if "PREBAKE_DAEMON" not in os.environ and os.path.exists(binary):
             os.environ["PREBAKE_DAEMON"] = binary
         begun = time.monotonic()

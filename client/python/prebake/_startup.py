@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 
+from prebake.here import HERE
 from prebake.reads import roots
 
 #: Prebake's own, which need not be installed, and those of packages.
-_PACKAGES = (os.path.join(os.path.dirname(os.path.realpath(__file__)), ""), *roots())
+_PACKAGES = (os.path.join(os.path.realpath(HERE), ""), *roots())
 #: Folders whose content is known by the versions of packages, or is the machine's.
 _SYSTEM = (
     *_PACKAGES,

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import facts
-from prebake.discovery import SETTLED_NS, as_read, check, stats_since
-from prebake.errors import Code, Refused, not_cached
+from prebake.checked_reads import check
+from prebake.errors import Code, Refused
 from prebake.inputs import Inputs
 from prebake.record import Record
+from prebake.refusals import not_cached
+from prebake.settled import SETTLED_NS, as_read, stats_since
 from prebake.source import Source
 
 #: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from prebake import _job, encoder
-from prebake.calls import words
 from prebake.errors import Code, Refused
+from prebake.words import words
 
 #: device, inode, size, mtime_ns, ctime_ns
 Stat = tuple[int, ...]

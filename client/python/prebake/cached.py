@@ -17,8 +17,7 @@ from prebake._job import native
 from prebake.again import Tripped
 from prebake.bytecode import converses
 from prebake.code import identify
-from prebake.discovery import SETTLED_NS
-from prebake.errors import Code, Refused, not_cached, warn_once
+from prebake.errors import Code, Refused, warn_once
 from prebake.fill import nothing_ahead
 from prebake.identity import ambient, executed, within, world
 from prebake.identity.executed import Scope
@@ -27,6 +26,8 @@ from prebake.purity import aliases
 from prebake.purity.given import Arguments, Holding
 from prebake.purity.named_files import named_files
 from prebake.reads import hidden, served
+from prebake.refusals import not_cached
+from prebake.settled import SETTLED_NS
 from prebake.stream import Called, shared
 from prebake.watched import Made, Watched, refuse_unheard
 from prebake.wrapper import Wrapper

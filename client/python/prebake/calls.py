@@ -9,12 +9,7 @@ from __future__ import annotations
 import re
 
 from prebake.errors import Code
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a list that is too long for one name a line."""
-    return frozenset(text.split())
-
+from prebake.words import words
 
 #: Grows with each change of the tables below, which can make a verdict another.
 VERSION = 7

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, Protocol
 
 from prebake import asks, graph, marks, place, snapshot, tripwire, values
 from prebake.again import Again, Inseparable, Tripped
+from prebake.checked_reads import check
 from prebake.code import Identity
-from prebake.discovery import SETTLED_NS, check
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached, warn_once
+from prebake.errors import Code, Refused, warn_once
 from prebake.fill import LEASE_NS, Fill, nobody, nothing_ahead
 from prebake.identity import within, world
 from prebake.identity.executed import Scope, shown
@@ -41,6 +41,8 @@ from prebake.leases.stream_proof import (
 )
 from prebake.patience import Pending
 from prebake.reads import Recorder
+from prebake.refusals import not_cached
+from prebake.settled import SETTLED_NS
 from prebake.verdict import verdict
 from prebake.watched import refuse_unheard
 

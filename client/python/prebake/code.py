@@ -11,7 +11,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prebake import members
+from prebake import describe, members
 from prebake.deep import DeepEncoder
 from prebake.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
 from prebake.errors import Code, Refused
@@ -19,6 +19,7 @@ from prebake.functions import CODE_FAMILIES, CODE_HANDLERS
 from prebake.identity.executed import Reached
 from prebake.instances import encode
 from prebake.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
+from prebake.purity import assigned
 from prebake.surroundings import surround
 from prebake.watch import Watch
 
@@ -89,7 +90,7 @@ def _identify(encoder: Encoder, value: Any, name: str) -> Identity:
             encoder.leaf(start, value)
         members.settle(encoder)
         encoder.path = [name]
-        surround(encoder)
+        surround(encoder, assigned.write)
     except (Refused, RecursionError):
         raise
     except Exception as error:
@@ -110,3 +111,6 @@ def _identify(encoder: Encoder, value: Any, name: str) -> Identity:
         tuple(encoder.memos) if encoder.opens else (),
         encoder.reached,
     )
+
+
+describe.made_by(identify)

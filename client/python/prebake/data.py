@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import packages
-from prebake.calls import words
 from prebake.encoder import Encoder, content
 from prebake.errors import Code
+from prebake.words import words
 
 
 def encode(encoder: Encoder, value: Any) -> bool:

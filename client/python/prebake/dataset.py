@@ -13,11 +13,12 @@ from prebake import packages, patience, tripwire
 from prebake._job import native
 from prebake.again import Again
 from prebake.collated import Asked, Collated, asked
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
 from prebake.fill import Ahead, unseen
 from prebake.identity import within
 from prebake.pipeline import Pipeline
 from prebake.reads import hidden
+from prebake.refusals import not_cached
 from prebake.reuse import Reuse
 from prebake.source import Source, Step
 from prebake.transparent import Transparent

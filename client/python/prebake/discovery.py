@@ -12,29 +12,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prebake import facts, graph
-from prebake.errors import Code, Refused, not_cached
+from prebake.checked_reads import check
+from prebake.errors import Refused
 from prebake.fill import Ahead, Fill
 from prebake.identity.executed import Scope
 from prebake.looks import Look, is_look
 from prebake.reads import Recorder
 from prebake.record import Record
+from prebake.refusals import not_cached
 from prebake.source import Source
-
-#: Files of one item that are looked for in a list of names, before a set is made of it.
-FEW = 8
-
-#: A file that was written so shortly before it was looked at may have been written again unseen: a few ticks
-#: of the clock that stamps files.
-SETTLED_NS = 20_000_000
-#: File systems whose clock ticks in whole seconds write these.
-_COARSE_NS = 1_000_000_000
-
-#: device, inode, size, mtime_ns, ctime_ns
-Stat = tuple[int, int, int, int, int]
 
 
 class Fresh(NamedTuple):
@@ -162,94 +152,3 @@ def _below(root: str, name: str) -> str:
         look = Look.of(name)
         return look._replace(path=os.path.join(root, look.path)).text
     return name if facts.is_fact(name) else os.path.join(root, name)
-
-
-def followed(record: Record, folders: Collection[str], what: str) -> None:
-    """Raises `Refused` if it cannot be told what was read: if other things than files were, or `folders`
-    were listed."""
-    if record.network is not None:
-        raise Refused(Code.NETWORK, f"{what} talks to the network ({record.network})")
-    if record.process is not None:
-        raise Refused(
-            Code.UNDECLARED, f"{what} runs another program ({record.process}), whose reads are unseen"
-        )
-    if record.named is not None:
-        said = f"the value of {what} holds the name of a temporary file ({record.named})"
-        raise Refused(Code.CLOCK, f"{said}, which is another each time")
-    left = record.effects()
-    if left:
-        raise Refused(
-            Code.EFFECT,
-            f"{what} writes or removes {left[0]}, which a hit would not: do it in a step of its own, or run "
-            "the program with prebake run -o, which keeps what it writes",
-        )
-    if record.incomplete is not None:
-        raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")
-    if folders:
-        raise Refused(
-            Code.UNDECLARED,
-            f"{what} lists the folder {next(iter(folders))}, and so depends on all that is in it",
-        )
-
-
-def check(record: Record, allowed: Sequence[str], what: str, declared: bool = False) -> None:
-    """Raises `Refused` if more was looked at than the files that an item is known to read. Where they are
-    `declared`, what an installed package looks at beside them (a lock, the folder) is its own matter."""
-    followed(record, record.listed, what)
-    if (
-        len(record.reads) <= FEW
-        and not record.objects
-        and not record.looks
-        and all(path in allowed and path in record.stats for path in record.reads)
-    ):
-        # As most items: files, opened by the names that they are known by.
-        return
-    known = {os.path.abspath(path) for path in allowed if not facts.is_fact(path)}
-    told = {facts.canonical(name) for name in allowed if facts.is_fact(name)}
-    for fact in record.facts():
-        if declared and is_look(fact) and Look.of(fact).path in record.by_packages:
-            continue
-        if fact not in told and not (is_look(fact) and Look.of(fact).is_shown_by(known, told)):
-            raise Refused(
-                Code.UNDECLARED,
-                f"{what} depends on {fact}, which is not among its inputs: name them with "
-                "wrap(..., inputs=fn)",
-            )
-    for path in record.files():
-        if path not in known and os.path.abspath(path) not in known and not _is_one(path, allowed):
-            raise Refused(
-                Code.UNDECLARED,
-                f"{what} reads {path}, which is not among its inputs: name them with wrap(..., inputs=fn)",
-            )
-
-
-def _is_one(path: str, allowed: Sequence[str]) -> bool:
-    """Whether a file is one of those under another name."""
-    try:
-        return any(os.path.samefile(path, each) for each in allowed)
-    except OSError:
-        return False
-
-
-def stats_since(items: Any, i: int, begun_ns: int) -> Sequence[Stat] | None:
-    """The stats of native item i's files, if each tells whether the file was written to since then; of one
-    that is leased by this thread, which is known by its content."""
-    stats: Sequence[Stat] | None = items.stats_of(i)
-    leased = items.leased(i) if stats is None else None
-    if leased is not None and all(_is_settled(stat, begun_ns) for stat in leased[1]):
-        return [*leased[1]]
-    return stats
-
-
-def _is_settled(stat: Stat, begun_ns: int) -> bool:
-    device, *_, written_ns, changed_ns = stat
-    # Without a block device of this machine, the clock may be another machine's.
-    is_stamped_here = os.major(device) != 0 and written_ns % _COARSE_NS != 0
-    return is_stamped_here and max(written_ns, changed_ns) < begun_ns - SETTLED_NS
-
-
-def as_read(record: Record, stats: Sequence[Stat] | None) -> bool:
-    """Whether the files are, by stats taken since, as they were when the record's fill opened them."""
-    if stats is None or len(record.stats) != len(record.files()):
-        return False
-    return sorted(record.stats.values()) == sorted(stats)

@@ -7,6 +7,8 @@ import os
 import sys
 import warnings
 
+from prebake.here import HERE
+
 
 class Code(enum.StrEnum):
     """Why something is not cached. The codes are stable: programs and documentation refer to them."""
@@ -76,23 +78,13 @@ class PrebakeWarning(UserWarning):
     """Something runs without the cache, and why. The results are the same."""
 
 
-def not_cached(error: Exception) -> None:
-    """Says once why something is not cached: a refusal, or whatever an odd object raised when looked at."""
-    if isinstance(error, Refused):
-        from prebake import _job
-
-        _job.refused(error.code, error.reason)
-    why = f"{error.code} {error}" if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-    warn_once(f"refused {why}", f"not cached: {why}")
-
-
 def where(error: BaseException) -> str:
     """The innermost line of the user's that an error came through: `train.py:41`."""
-    found, own = "", os.path.dirname(__file__)
+    found = ""
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith((own, "<")):
+        if not file.startswith((HERE, "<")):
             found = f"{os.path.basename(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 from prebake import _job, facts, tripwire, values, verify
 from prebake.again import Again, Tripped
 from prebake.at_once import AtOnce
-from prebake.errors import Refused, not_cached, warn_once, where
+from prebake.errors import Refused, warn_once, where
 from prebake.identity import opened, world
 from prebake.leases.proof import DEPTH_MAX, Planner, Proof, Split, Unsteady, made_here
 from prebake.leases.trial import Trial
+from prebake.refusals import not_cached
 from prebake.withheld import Withheld
 
 #: Time to lease at once: long against the 2 ms of asking, looking and committing, short against what others

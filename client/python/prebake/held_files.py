@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from prebake.discovery import SETTLED_NS
 from prebake.record import stat_of
+from prebake.settled import SETTLED_NS
 
 #: Files that are looked at before each request, at about a microsecond each. More of them are a table of data
 #: sets, and looked at where an epoch begins.

@@ -19,7 +19,8 @@ from prebake import _job
 from prebake._entries import Entries, Input
 from prebake.code import identify
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
+from prebake.refusals import not_cached
 
 CONTEXT = "prebake 2026 hf chunk v1"
 #: What a chunk that was made calls itself. One of which the function returned None is as it was.

@@ -8,9 +8,10 @@ from typing import Any
 
 from prebake import facts, tripwire
 from prebake.discovery import Discovery, Fresh
-from prebake.errors import Refused, not_cached
+from prebake.errors import Refused
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.looks import is_look
+from prebake.refusals import not_cached
 from prebake.source import Source
 
 

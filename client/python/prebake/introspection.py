@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake import packages
-from prebake.calls import words
 from prebake.encoder import Encoder
+from prebake.words import words
 
 #: What nothing tells of a function but to code that asks for it, by the names that ask.
 _DESCRIBING: tuple[tuple[frozenset[str], Callable[[Any], Any]], ...] = (

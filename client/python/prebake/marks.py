@@ -1,4 +1,4 @@
-"""Which transforms are random: those the user marks, those that tables know, and those whose code shows."""
+"""Which transforms are random, by what their user marks and by what tables know."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prebake import classes, packages
-from prebake.errors import Code, Refused
 
 #: What a mark hangs on: functions and classes stay themselves.
 PURE = "__prebake_pure__"
@@ -16,8 +15,6 @@ PURE = "__prebake_pure__"
 DETERMINISTIC, RANDOM, UNKNOWN = "deterministic", "random", "unknown"
 #: Transforms in transforms that are looked through.
 DEPTH_MAX = 16
-#: Refusals that say that a value draws or differs, rather than that it is unknown.
-_DIFFERS = frozenset({Code.RANDOM, Code.CLOCK, Code.UNSTABLE})
 
 
 class Verdict(NamedTuple):
@@ -152,23 +149,6 @@ def tolerance(value: Any, depth: int = DEPTH_MAX) -> float | None:
 def is_random(transform: Any) -> bool:
     """Whether a transform is marked as random or is known to be."""
     return known(transform).kind == RANDOM
-
-
-def determinism(transform: Any) -> Verdict:
-    """Whether a transform yields the same each time: by marks, by the tables, and by what its code shows."""
-    verdict = known(transform)
-    if verdict.kind != UNKNOWN:
-        return verdict
-    installed = packages.owner(type(transform).__module__)
-    if installed not in (None, packages.PYTHON):
-        return verdict
-    from prebake.code import identify
-
-    try:
-        identify(transform)
-    except Refused as refused:
-        return Verdict(RANDOM if refused.code in _DIFFERS else UNKNOWN, str(refused))
-    return Verdict(DETERMINISTIC)
 
 
 def known(value: Any, depth: int = DEPTH_MAX) -> Verdict:

@@ -12,7 +12,6 @@ import typing
 from typing import Any
 
 from prebake import introspection, namespaces, packages, patches
-from prebake.calls import words
 from prebake.encoder import Encoder, Pending
 from prebake.errors import Code
 from prebake.functions import write_code
@@ -22,6 +21,7 @@ from prebake.namespaces import Asked
 from prebake.orders import varies
 from prebake.purity import clocks, seeds
 from prebake.scan import Scan
+from prebake.words import words
 
 #: Entries of a class that are made by the interpreter or only describe it.
 CLASS_SKIPPED = frozenset(

@@ -16,8 +16,8 @@ import types
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import bytecode, packages
-from prebake.calls import words
 from prebake.identity.frame_names import READERS
+from prebake.words import words
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder

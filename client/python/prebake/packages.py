@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from prebake.calls import words
+from prebake.words import words
 
 
 class Owner:

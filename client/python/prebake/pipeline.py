@@ -16,7 +16,7 @@ from prebake.blame import blamed, tolerance
 from prebake.collated import token_of
 from prebake.discovery import Discovery
 from prebake.epoch import Epoch
-from prebake.errors import Code, Refused, not_cached, warn_once
+from prebake.errors import Code, Refused, warn_once
 from prebake.fill import ODD_MAX, Ahead, Fill
 from prebake.identity import executed
 from prebake.identity.executed import Scope
@@ -25,12 +25,14 @@ from prebake.leases.manifest import Manifest
 from prebake.middle import Middle, Stopwatch
 from prebake.reads import Recorder
 from prebake.record import Record
+from prebake.refusals import not_cached
 from prebake.reuse import Reuse
-from prebake.source import Source, Step, working_folder
+from prebake.source import Source, Step
 from prebake.subgraph import Described, Subgraph
 from prebake.values import copied
 from prebake.verdict import reading, verdict
 from prebake.verify import Verifier
+from prebake.working_folder import working_folder
 
 #: What was probed so often, as something else each time, and could never be shared, changes itself: no more
 #: is tried.

@@ -40,7 +40,7 @@ from prebake.judgement import (
     with_reads,
     with_unhooked,
 )
-from prebake.source import working_folder
+from prebake.working_folder import working_folder
 
 #: The child imports what the job imports, a few seconds; longer than this, the items are not worth a probe.
 SECONDS_MAX = 120.0

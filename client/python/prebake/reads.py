@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from prebake import _job, clients, looks, packages, place, remote
+from prebake.here import HERE
 from prebake.identity import executed, opened
 from prebake.identity.executed import Scope
 from prebake.record import Record
@@ -31,7 +32,6 @@ from prebake.record import Record
 #: Files that hold code. Code has an identity of its own.
 CODE_SUFFIXES = (".py", ".pyc", ".so")
 
-_HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 #: Of what the interpreter opens itself, the code says that it was the interpreter.
 _IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 #: Who asks which version of a package is installed lists each folder of modules: the answer is in the world.
@@ -297,7 +297,7 @@ def _is_own(frame: types.FrameType | None) -> bool:
     """Whether the interpreter looks for a module, or something is done for Prebake."""
     if frame is not None and frame.f_code.co_filename.startswith(_IMPORTERS):
         return True
-    while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and not frame.f_code.co_filename.startswith(HERE):
         frame = frame.f_back
     return frame is not None
 
@@ -442,7 +442,7 @@ def _is_folder(path: str | bytes) -> bool:
 
 def _changed(event: str, args: tuple[Any, ...]) -> None:
     # The frames are: this one, the hook, whoever changes it. Prebake does where it lets go of its own.
-    if not sys._getframe(2).f_code.co_filename.startswith(_HERE):
+    if not sys._getframe(2).f_code.co_filename.startswith(HERE):
         _wrote(event, args)
 
 
@@ -478,7 +478,7 @@ def _temporary(event: str, args: tuple[Any, ...]) -> None:
 def _list(event: str, args: tuple[Any, ...]) -> None:
     # The frames are: this one, the hook, whoever lists.
     caller = sys._getframe(2)
-    if caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA, _HERE)):
+    if caller.f_code.co_filename.startswith((*_IMPORTERS, _METADATA, HERE)):
         return
     path = os.curdir if args[0] is None else args[0]
     if isinstance(path, int):

@@ -22,8 +22,9 @@ from typing import Any
 from prebake import graph, marks, snapshot
 from prebake.code import Identity, identify
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
 from prebake.fill import Fill, nobody, nothing_ahead
+from prebake.refusals import not_cached
 from prebake.source import Step
 
 try:

@@ -17,6 +17,7 @@ from prebake.collated import collate
 from prebake.errors import Code, Refused
 from prebake.judgement import Verdict
 from prebake.placeholder import flat
+from prebake.working_folder import working_folder
 
 #: One more step of a pipeline.
 Step = Callable[..., Any]
@@ -255,15 +256,6 @@ class FolderSource(FileSource):
 
     def collated(self, indices: Sequence[int], values: Any) -> Any:
         return [values, collate([self._targets[i] for i in indices])]
-
-
-def working_folder() -> str:
-    """What names are relative to."""
-    try:
-        return os.getcwd()
-    except OSError:
-        # It was removed; relative names lead nowhere.
-        return ""
 
 
 class Listed:

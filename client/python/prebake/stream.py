@@ -15,8 +15,9 @@ from prebake import _job, asks, packages, patience
 from prebake.chain import CONTEXT, Chain
 from prebake.code import Identity, identify
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
 from prebake.reads import hidden
+from prebake.refusals import not_cached
 from prebake.transparent import Transparent
 
 #: How a data set says that it can be put back to where it was: it counts what it gave.

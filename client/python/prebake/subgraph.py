@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from prebake import graph, marks, snapshot, values
 from prebake.code import Identity, identify
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
 from prebake.held_files import HeldFiles
 from prebake.purity import aliases
-from prebake.source import FileSource, Source, Step, working_folder
+from prebake.refusals import not_cached
+from prebake.source import FileSource, Source, Step
 from prebake.watch import Watch
+from prebake.working_folder import working_folder
 
 CONTEXT = "prebake 2026 pipeline v1"
 #: A description (loading and all steps, with what they hold) takes no more than this share of the time where

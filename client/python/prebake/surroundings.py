@@ -15,7 +15,6 @@ from prebake import calls, classes, packages
 from prebake.encoder import Encoder
 from prebake.identity import ambient, by_number, package_settings, world
 from prebake.leaves import Leaf
-from prebake.purity import assigned
 
 
 def _cpus() -> str:
@@ -56,12 +55,12 @@ PARTS_MAX = 1000
 SECRETS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 
 
-def surround(encoder: Encoder) -> None:
-    """Writes them, and a leaf for each."""
+def surround(encoder: Encoder, write_assigned: Callable[[Encoder], None]) -> None:
+    """Writes them, and a leaf for each; what was assigned in them by `write_assigned`."""
     encoder.emit("tables", f"{calls.VERSION} {classes.VERSION}".encode())
     for owner in packages.required(frozenset(encoder.packages)):
         encoder.packages.setdefault(owner.name, owner.version)
-    assigned.write(encoder)
+    write_assigned(encoder)
     for name, version in sorted(encoder.packages.items()):
         encoder.again(*_part("version", f"package {name}", version))
     for name in _variables(frozenset(encoder.packages)):

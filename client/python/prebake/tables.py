@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from prebake import columns
-from prebake.calls import words
 from prebake.columns import Memory
 from prebake.errors import Code, Refused
+from prebake.words import words
 
 #: What may be stored by itself, by package.
 _TABLES = {

@@ -16,7 +16,8 @@ from prebake import _job
 from prebake._entries import Entries, Input, in_turn
 from prebake._tfgraph import Pipeline
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
+from prebake.refusals import not_cached
 
 CONTEXT = "prebake 2026 tf run v1"
 #: Bytes in a run where elements have one size: some entries fit a lease, and few calls feed a training step.

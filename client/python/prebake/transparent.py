@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from prebake.calls import words
+from prebake.words import words
 
 #: Methods by which Python makes, keeps, copies and shows objects, and those by which this is a wrapper.
 _KEPT = words(

@@ -14,15 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prebake import facts, memos, tripwire, values
+from prebake.checked_reads import followed
 from prebake.code import Identity
-from prebake.discovery import Stat, followed, stats_since
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
 from prebake.fill import Ahead, Fill, nothing_ahead
 from prebake.identity.executed import Scope
 from prebake.leases.trial import Trial
 from prebake.looks import KIND, Look
 from prebake.reads import Recorder
 from prebake.record import Record, stat_of
+from prebake.refusals import not_cached
+from prebake.settled import Stat, stats_since
 from prebake.verify import Verifier
 
 #: Lists on the way to a value. Each file may name the next, but one that goes on so is no input of one value.

@@ -17,7 +17,8 @@ from urllib.parse import urlparse
 from prebake import _job
 from prebake._entries import Entries, Input, in_turn
 from prebake.encoder import digest
-from prebake.errors import Code, Refused, not_cached, warn_once
+from prebake.errors import Code, Refused, warn_once
+from prebake.refusals import not_cached
 
 CONTEXT = "prebake 2026 wds shard v1"
 #: Samples in an entry: few enough that decoded photographs fit the largest element.

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from prebake import remote
 from prebake.dataset import Dataset
-from prebake.errors import Code, Refused, not_cached
+from prebake.errors import Code, Refused
 from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
 from prebake.marks import Split
+from prebake.refusals import not_cached
 from prebake.reuse import Reuse
 from prebake.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
 from prebake.stream import IterableDataset, is_stream

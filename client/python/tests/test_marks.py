@@ -11,6 +11,7 @@ import pytest
 
 import prebake
 from prebake import classes, marks
+from prebake.errors import Code
 
 
 def steady(x: Any) -> Any:
@@ -37,10 +38,23 @@ class Own:
         return x
 
 
+def determinism(transform: Any) -> marks.Verdict:
+    """By marks and tables, and then by what its code shows."""
+    known = marks.known(transform)
+    if known.kind != marks.UNKNOWN:
+        return known
+    try:
+        prebake.fingerprint(transform)
+    except prebake.Refused as refused:
+        differs = refused.code in (Code.RANDOM, Code.CLOCK, Code.UNSTABLE)
+        return marks.Verdict(marks.RANDOM if differs else marks.UNKNOWN, str(refused))
+    return marks.Verdict(marks.DETERMINISTIC)
+
+
 def test_marks_decide_before_anything_else() -> None:
-    assert marks.determinism(prebake.random(steady)).kind == "random"
-    assert marks.determinism(vouched).kind == marks.determinism(Vouched()).kind == "deterministic"
-    assert marks.determinism(prebake.pure(functools.partial(drawing, 1))).kind == "deterministic"
+    assert determinism(prebake.random(steady)).kind == "random"
+    assert determinism(vouched).kind == determinism(Vouched()).kind == "deterministic"
+    assert determinism(prebake.pure(functools.partial(drawing, 1))).kind == "deterministic"
     assert (marks.tolerance(vouched), marks.tolerance(Vouched()), marks.tolerance(steady)) == (
         1e-3,
         None,
@@ -51,23 +65,23 @@ def test_marks_decide_before_anything_else() -> None:
 
 
 def test_code_shows_what_no_table_knows() -> None:
-    assert marks.determinism(steady).kind == "deterministic"
-    assert marks.determinism(drawing).kind == "random"
-    assert "random.random" in marks.determinism(drawing).reason
-    assert marks.determinism(lambda x: x.read()).kind == "deterministic"
-    assert marks.determinism(lambda x: globals()[x]).kind == "unknown"
+    assert determinism(steady).kind == "deterministic"
+    assert determinism(drawing).kind == "random"
+    assert "random.random" in determinism(drawing).reason
+    assert determinism(lambda x: x.read()).kind == "deterministic"
+    assert determinism(lambda x: globals()[x]).kind == "unknown"
 
 
 def test_classes_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marks, "_registered", {})
-    assert marks.determinism(Own()).kind == "deterministic"
+    assert determinism(Own()).kind == "deterministic"
     prebake.register(Own, "random")
-    assert marks.determinism(Own()).kind == "random"
-    assert marks.determinism([Own(), steady]).kind == "random"
+    assert determinism(Own()).kind == "random"
+    assert determinism([Own(), steady]).kind == "random"
     with pytest.raises(prebake.Refused):
         prebake.fingerprint(Own())
     prebake.register(Own, "deterministic")
-    assert marks.determinism(Own()).kind == "deterministic"
+    assert determinism(Own()).kind == "deterministic"
     with pytest.raises(ValueError):
         prebake.register(Own, "seeded")
 
@@ -81,10 +95,10 @@ def test_the_tables_say_only_what_they_may() -> None:
 def test_torch_modules_are_random_by_what_is_in_them() -> None:
     torch = pytest.importorskip("torch")
     nn = torch.nn
-    assert marks.determinism(nn.Sequential(nn.Linear(2, 2), nn.ReLU())).kind == "deterministic"
+    assert determinism(nn.Sequential(nn.Linear(2, 2), nn.ReLU())).kind == "deterministic"
     model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)))
-    assert marks.determinism(model).kind == "random"
-    assert marks.determinism(model.eval()).kind == "deterministic"
+    assert determinism(model).kind == "random"
+    assert determinism(model.eval()).kind == "deterministic"
     with pytest.raises(prebake.Refused):
         prebake.fingerprint(model.train())
 

@@ -15,6 +15,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from prebake import describe
+
 
 def _tables() -> tuple[dict[str, Any], list[Any]]:
     """Handlers of errors by name, and functions that find codecs; empty in an interpreter that keeps them
@@ -51,9 +53,7 @@ def described() -> list[tuple[str, str]]:
 
 
 def _described(function: Callable[..., Any]) -> str:
-    from prebake.code import identify
-
     try:
-        return identify(function).digest.hex()
+        return describe.described(function, "it").digest.hex()
     except Exception:
         return f"{_PROCESS} {id(function)}"

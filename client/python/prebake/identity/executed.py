@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from prebake import clients, packages, place
+from prebake.describe import described
 from prebake.errors import Code, Refused
+from prebake.here import HERE
 from prebake.identity import world
 
 #: Elements of a scope in which everything is seen anew; then those whose number is a power of two, and all
@@ -45,7 +47,6 @@ IN_WORKER, WORKER = "=in a worker", "=worker"
 #: Functions that one which is looked up by its name may go on to.
 NAMED_MAX = 1000
 
-_HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: `os.environ[name]`, through which `get`, `getenv` and `in` go too.
 _READ_VARIABLE = type(os.environ).__getitem__.__code__
 #: Where the functions are that this goes through.
@@ -300,7 +301,7 @@ def opened(path: str, frame: types.FrameType | None) -> None:
 
 def imported(file: str) -> None:
     """A module is imported from a file in this thread."""
-    if file.startswith(_HERE) or world.is_installed(file):
+    if file.startswith(HERE) or world.is_installed(file):
         return
     for scope in _scopes():
         scope.imported(file)
@@ -403,7 +404,7 @@ def _read_variable(asking: types.FrameType) -> None:
     frame: types.FrameType | None = asking
     while frame is not None and frame.f_code.co_filename in _MAPPINGS:
         frame = frame.f_back
-    if frame is None or frame.f_code.co_filename.startswith(_HERE):
+    if frame is None or frame.f_code.co_filename.startswith(HERE):
         # A description that is made meanwhile.
         return
     if type(name) is str and not name.startswith("PREBAKE"):
@@ -434,7 +435,7 @@ def _file_of(code: types.CodeType, frame: types.FrameType) -> str:
         else:
             module = frame.f_globals.get("__name__")
             file = getattr(sys.modules.get(module or ""), "__file__", None) or ""
-    if not file or file.startswith(_HERE) or world.is_installed(file) or world.is_generated(file):
+    if not file or file.startswith(HERE) or world.is_installed(file) or world.is_generated(file):
         return ""
     return os.path.abspath(file)
 
@@ -442,9 +443,6 @@ def _file_of(code: types.CodeType, frame: types.FrameType) -> str:
 def _varies(code: types.CodeType, space: dict[str, Any]) -> str:
     """Why code that ran may yield another value each time, as far as the code tells; empty if it may not. It
     was given what it asks for: a seed, if it asks for one."""
-    # What is described here is looked up as it is needed: descriptions are made of these names.
-    from prebake.code import identify
-
     if not code.co_flags & inspect.CO_NEWLOCALS:
         # The body of a module or a class.
         return ""
@@ -453,7 +451,7 @@ def _varies(code: types.CodeType, space: dict[str, Any]) -> str:
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     try:
         with clients.own():
-            identify(function, code.co_qualname, arguments=dict.fromkeys(named, 0), has_run=True)
+            described(function, code.co_qualname, arguments=dict.fromkeys(named, 0), has_run=True)
     except Refused as refused:
         if refused.code in _VARYING:
             return f"{refused.reason}, in code that nothing names"

@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Iterator
 
-from prebake.calls import words
+from prebake.words import words
 
 #: Attributes and functions by which frames are read: of pandas and polars, duckdb and other SQL, numexpr, and
 #: formulas.

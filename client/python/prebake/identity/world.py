@@ -27,9 +27,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prebake import clients, packages
-from prebake.calls import words
 from prebake.errors import warn_once
 from prebake.identity import ambient, opened
+from prebake.words import words
 
 #: Bytes of a digest of one part: enough to tell two apart by chance, few enough to keep hundreds.
 PART_BYTES = 8

@@ -16,9 +16,10 @@ from typing import Any
 from prebake import graph, values
 from prebake.code import Identity
 from prebake.encoder import digest
-from prebake.errors import Refused, not_cached
+from prebake.errors import Refused
 from prebake.fill import Fill, nobody, nothing_ahead
 from prebake.identity.executed import CODE, VARIABLE, Reached, Scope, shown
+from prebake.refusals import not_cached
 
 #: Lists under one description. Each is longer than the one before.
 LISTS_MAX = 16

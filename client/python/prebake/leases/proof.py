@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 from prebake import _job, tripwire, values
 from prebake.again import Again, Tripped
 from prebake.encoder import digest
-from prebake.errors import Refused, not_cached, printable, warn_once
+from prebake.errors import Refused, printable, warn_once
 from prebake.identity import world
 from prebake.identity.world import World
 from prebake.leases import kinds
 from prebake.leases.checked import Checked
 from prebake.leases.own_calls import OwnCalls
 from prebake.leases.trial import Trial
+from prebake.refusals import not_cached
 from prebake.verify import Verifier, difference
 
 #: Items that have to be equal: one may be so by chance (0 times 2 is 0 times 3).

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prebake import marks, packages
+from prebake.describe import described
 from prebake.errors import Refused
 from prebake.identity import world
 from prebake.purity import kept, said
@@ -96,9 +97,6 @@ _within = threading.local()
 
 
 def _write(encoder: Encoder, each: Assigned) -> None:
-    # Descriptions are made of these.
-    from prebake.code import identify
-
     space = _names(each.owner)
     encoder.watch.looked_up(space, each.name)
     if each.name not in space or not _counts(each):
@@ -108,7 +106,7 @@ def _write(encoder: Encoder, each: Assigned) -> None:
     of = each.owner.__name__ if is_module else each.owner.__module__
     label = ".".join(filter(None, (of, owner, each.name)))
     try:
-        known = identify(kept.value(space[each.name]), label, by_itself=encoder.by_itself)
+        known = described(kept.value(space[each.name]), label, by_itself=encoder.by_itself)
     except Refused:
         _write_refused(encoder, label, space[each.name])
         return
@@ -147,11 +145,9 @@ def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
 
 
 def _known_by(value: Any, label: str) -> bytes:
-    from prebake.code import identify
-
     for of in (value, marks.Pure(value, None)):
         with contextlib.suppress(Refused):
-            return identify(of, label).digest
+            return described(of, label).digest
     return type(value).__qualname__.encode()
 
 

@@ -11,10 +11,10 @@ import types
 from typing import TYPE_CHECKING
 
 from prebake import bytecode
-from prebake.calls import words
 from prebake.errors import Code
 from prebake.identity.frame_names import READERS
 from prebake.symbols import Attribute, Call, Const, Name, sources
+from prebake.words import words
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder

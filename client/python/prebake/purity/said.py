@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from prebake.calls import MUTATORS
 from prebake.identity import world
-from prebake.purity import sources
 
 #: Source files whose assignments are kept; others are parsed again whenever a module was imported.
 FILES_MAX = 8192
@@ -37,6 +36,25 @@ _WORD = re.compile(r"[^\W\d]\w*")
 TEXT_MAX = 256
 
 
+class Kept(Protocol):
+    """Where what sources say is kept for other processes."""
+
+    def known(self, texts: Sequence[bytes]) -> Any:
+        """What was stored of these sources; None if nothing was."""
+
+    def store(self, texts: Sequence[bytes], found: Any) -> None:
+        """Has it known to all jobs from now on what these sources say: anything that JSON can tell."""
+
+
+_kept: Kept | None = None
+
+
+def keep_in(kept: Kept) -> None:
+    """Where what is found from now on is kept, and looked for."""
+    global _kept
+    _kept = kept
+
+
 def of(file: str) -> Source:
     """What one of the user's files says."""
     known = _sources.get(file)
@@ -49,13 +67,14 @@ def learn(files: list[str]) -> None:
     if not files:
         return
     texts = list(map(world.text, files))
-    found = sources.known(texts)
+    found = _kept.known(texts) if _kept else None
     if found is not None:
         _sources.update(zip(files, itertools.starmap(_read, found), strict=True))
         return
     parsed = list(map(_parsed, files))
     _sources.update(zip(files, parsed, strict=True))
-    sources.store(texts, list(map(_written, parsed)))
+    if _kept:
+        _kept.store(texts, list(map(_written, parsed)))
 
 
 def _written(said: Source) -> tuple[Any, ...]:

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from prebake import bytecode, calls, namespaces, packages
-from prebake.calls import words
 from prebake.errors import Code
 from prebake.instances import held
 from prebake.lookup import verdict_of
 from prebake.purity.callers import Site, Wanted
 from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+from prebake.words import words
 
 if TYPE_CHECKING:
     from prebake.encoder import Encoder

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from prebake import _job
+from prebake import _job, graph, values
 from prebake.encoder import digest
+from prebake.fill import Fill, nobody, nothing_ahead
 from prebake.identity import opened
 
 #: What is found in a source in another way is another version.
@@ -28,8 +29,6 @@ def known(texts: Sequence[bytes]) -> Any:
     connection = _job.current()
     if connection is None or connection.pid != os.getpid() or sum(map(len, texts)) < ASKED_FROM:
         return None
-    from prebake import values
-
     try:
         items = _entry(connection.plan_once, texts)
         found = items.stored(0) if items is not None and items.locate([0]) else None
@@ -47,9 +46,6 @@ def store(texts: Sequence[bytes], found: Any) -> None:
     # To store anything ends what counts as setting the process up.
     if _job.current() is None or not opened.is_set_up() or sum(map(len, texts)) < ASKED_FROM:
         return
-    # Descriptions are made of what this is a part of.
-    from prebake.fill import Fill, nobody, nothing_ahead
-
     said = json.dumps(found).encode()
     # Whoever describes something goes on without.
     with contextlib.suppress(Exception):
@@ -58,8 +54,6 @@ def store(texts: Sequence[bytes], found: Any) -> None:
 
 
 def _entry(plan: Any, texts: Sequence[bytes]) -> Any:
-    from prebake import graph
-
     collection = plan(graph.chain([graph.arguments(), graph.named_step("prebake.sources")]))
     if collection.bypass:
         return None
