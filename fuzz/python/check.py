@@ -11,7 +11,8 @@ import guard
 from draw import Draw
 from guard import Broken, Guard
 
-from prebake import Refused, tables, values
+from prebake import Refused
+from prebake.codec import tables, values
 
 #: Between the layout and the element: no layout has it.
 END = b"\0"

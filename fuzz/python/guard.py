@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pickletools import genops
 from typing import Any
 
-from prebake import named, tables
-from prebake.errors import Code, Refused
+from prebake.codec import named, tables
+from prebake.runtime.errors import Code, Refused
 
 SECONDS_MAX = 1.0
 BYTES_MAX = 64 << 20

@@ -8,7 +8,7 @@ from typing import Any
 
 from check import apart, whole
 
-from prebake.reader import Reading
+from prebake.codec.reader import Reading
 
 ELEMENT_MAX = 16_384
 KINDS = [

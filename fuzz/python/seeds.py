@@ -23,7 +23,8 @@ import polars as pl
 import pyarrow as pa
 from PIL import Image
 
-from prebake import Refused, columns, named, tables, values
+from prebake import Refused
+from prebake.codec import columns, named, tables, values
 
 CORPUS = Path(__file__).with_name("corpus")
 

@@ -7,10 +7,12 @@ import warnings
 
 import atheris
 
-with atheris.instrument_imports(include=["prebake.values", "prebake.reader", "prebake.tables"]):
-    import prebake.reader
-    import prebake.tables
-    import prebake.values  # noqa: F401
+with atheris.instrument_imports(
+    include=["prebake.codec.values", "prebake.codec.reader", "prebake.codec.tables"]
+):
+    import prebake.codec.reader
+    import prebake.codec.tables
+    import prebake.codec.values  # noqa: F401
 import check
 import guard
 import seeds

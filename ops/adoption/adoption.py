@@ -33,8 +33,8 @@ from typing import Any
 
 import made
 
-from prebake._bin import path as program
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime.programs import path as program
 
 HERE = Path(__file__).parent
 #: The longest (Ray) takes a quarter of this on a busy machine.

@@ -25,7 +25,7 @@ import made
 from adoption import HERE, NO_END, SETTLE_SECONDS, Run, Stack
 from edits import Edit, edits
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: Few items: what is compared is each of them.
 made.IMAGES = made.SOUNDS = 48

@@ -23,7 +23,7 @@ from typing import Any
 import report
 from rows import Row
 
-from prebake._demo_run import ONE_THREAD
+from prebake.demo.run import ONE_THREAD
 
 
 @dataclass
@@ -124,18 +124,18 @@ def measure(args: argparse.Namespace, size: Size) -> Iterator[tuple[list[Row], d
 
 def make(folder: Path, count: int) -> None:
     """JPEGs, where none are given."""
-    from prebake import _demo_images
+    from prebake.demo import images as demo_images
 
     print(f"making {count} images", file=sys.stderr)
-    _demo_images.make(folder, count)
+    demo_images.make(folder, count)
     time.sleep(SETTLE_SECONDS)
 
 
 def images(data: Path, most: int) -> list[str]:
     """JPEGs of a folder that will be used."""
-    from prebake import _demo_job
+    from prebake.demo import job
 
-    found = _demo_job.images(str(data), most)
+    found = job.images(str(data), most)
     if not found:
         sys.exit(f"no JPEG under {data}")
     return found

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from processes import cache_environment, children_cpu_seconds, cpu_seconds
 from rows import Row
 
-from prebake import _demo_job
-from prebake._demo_daemon import PrivateDaemon
-from prebake._demo_pipeline import COUNT_FILE
-from prebake._demo_run import Result, Stage, Task
+from prebake.demo import job as demo_job
+from prebake.demo.daemon import PrivateDaemon
+from prebake.demo.pipeline import COUNT_FILE
+from prebake.demo.run import Result, Stage, Task
 
 JOBS = 4
 #: Images that are made before.
@@ -84,7 +84,7 @@ class Cold:
 
     def _others(self, folder: Path) -> Path:
         """A folder of other images, whose pipelines are the same."""
-        for path in _demo_job.images(str(self.data), BEFORE):
+        for path in demo_job.images(str(self.data), BEFORE):
             shutil.copy(path, folder)
         time.sleep(SETTLE_SECONDS)
         return folder

@@ -11,7 +11,7 @@ import time
 from torchvision import transforms
 from torchvision.datasets.folder import default_loader
 
-from prebake.code import identify
+from prebake.identity.code import identify
 
 
 def main() -> None:

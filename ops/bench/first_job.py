@@ -17,9 +17,10 @@ from typing import Any
 from elements import BATCH, element, files, touch
 
 import prebake
-from prebake import _native, graph
-from prebake.code import identify
-from prebake.source import FileSource
+from prebake import _native
+from prebake.identity import graph
+from prebake.identity.code import identify
+from prebake.pipeline.source import FileSource
 
 #: Between two looks whether all inputs were looked at: a hundredth of what that takes.
 LOOK_SECONDS = 100e-6

@@ -12,7 +12,7 @@ from pathlib import Path
 from processes import run
 from rows import Row
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 SCRIPT = "knowing_job.py"
 #: Files of a folder.

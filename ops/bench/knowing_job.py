@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 import prebake
-from prebake import _native, graph, snapshot, tripwire
-from prebake.code import identify
-from prebake.identity.executed import Scope
-from prebake.reads import Recorder
+from prebake import _native
+from prebake.identity import graph, snapshot
+from prebake.identity.code import identify
+from prebake.purity import tripwire
+from prebake.reads.audit import Recorder
+from prebake.world.executed import Scope
 
 #: Calls in one measurement.
 CALLS = 2_000

@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from prebake import _native, graph
-from prebake._demo_daemon import PrivateDaemon
+from prebake import _native
+from prebake.demo.daemon import PrivateDaemon
+from prebake.identity import graph
 
 #: Bytes of an element.
 BYTES = 64

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from peers import ADDRESS
 
-from prebake._demo_run import ONE_THREAD
+from prebake.demo.run import ONE_THREAD
 
 #: A request that takes longer hangs; the longest fills Ray's store, or optimizes for litdata, within 40 s.
 ANSWER_SECONDS_MAX = 150.0

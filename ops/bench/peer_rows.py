@@ -24,8 +24,8 @@ from rows import Row
 from warm import wait_until_stored
 from work import make_raw, make_text
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake._demo_pipeline import COUNT_FILE
+from prebake.demo.daemon import PrivateDaemon
+from prebake.demo.pipeline import COUNT_FILE
 
 #: Everything must fit.
 RAM_BYTES = 3 << 30

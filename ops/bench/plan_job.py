@@ -8,8 +8,10 @@ import json
 import statistics
 import time
 
-from prebake import _demo_pipeline, _native, graph
-from prebake.code import identify
+from prebake import _native
+from prebake.demo import pipeline as demo_pipeline
+from prebake.identity import graph
+from prebake.identity.code import identify
 
 #: Calls that are measured, and before.
 PLANS, PLANS_BEFORE = 2_000, 100
@@ -18,7 +20,7 @@ PLANS, PLANS_BEFORE = 2_000, 100
 def main() -> None:
     """The command line."""
     job = _native.connect(None, "bench", False)
-    steps = (graph.step(each, identify(each)) for each in _demo_pipeline.transforms("eval", 0))
+    steps = (graph.step(each, identify(each)) for each in demo_pipeline.transforms("eval", 0))
     pipeline = graph.chain([graph.files(False), *steps])
     spent = []
     for _ in range(PLANS_BEFORE + PLANS):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake._demo_run import ONE_THREAD
+from prebake.demo.daemon import PrivateDaemon
+from prebake.demo.run import ONE_THREAD
 
 #: A script that takes longer hangs; the longest reads a million files in some 90 seconds.
 SCRIPT_SECONDS_MAX = 300

@@ -12,8 +12,8 @@ from typing import Any
 from processes import cache_environment, wait_until_quiet
 from rows import Row
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake._demo_run import ONE_THREAD
+from prebake.demo.daemon import PrivateDaemon
+from prebake.demo.run import ONE_THREAD
 
 #: Passes before any is measured: the second finds all that the first one mapped, and looks at no file anew;
 #: copies go to memory that was used often by then.

@@ -17,7 +17,7 @@ import numbered
 from processes import KIBI_PER_MEBI, cpu_seconds, private_rss_mib
 from rows import Row
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: So that the columns of open segments have room beside the blocks.
 RAM_BYTES = 2 << 30

@@ -13,7 +13,7 @@ from rows import Row
 from warm import RAM_BYTES as FILL_RAM_BYTES
 from warm import SETTLE_SECONDS, wait_until_stored
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: Of the RAM tier: a sixth of the elements, of which each pass reads all.
 RAM_BYTES = 256 << 20

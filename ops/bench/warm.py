@@ -16,7 +16,7 @@ from processes import private_rss_mib, run
 from readers import Readers, compare
 from rows import Row
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: The elements are 150 kB each and must all fit.
 RAM_BYTES = 3 << 30

@@ -59,11 +59,11 @@ def steps(name: str) -> list[Callable[[Any], Any]]:
     """The steps of a kind of work."""
     if name in PHOTOGRAPHS:
         # What it needs is not in every peer's environment.
-        from prebake import _demo_pipeline
+        from prebake.demo import pipeline
 
         # Pillow's plugins are no cost of the first image's.
-        _demo_pipeline.warm_up()
-        return _demo_pipeline.transforms(name, seed=os.getpid())
+        pipeline.warm_up()
+        return pipeline.transforms(name, seed=os.getpid())
     return [{"raw": raw, "seeds": element, "text": tokens, "audio": spectra}[name]]
 
 

@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon, find_daemon
+from prebake.demo.daemon import PrivateDaemon, find_daemon
 
 #: What lets a process have more descriptors on their way in sockets than the limit says (unix(7),
 #: ETOOMANYREFS). A user's daemon has neither, so one that root starts here must not.

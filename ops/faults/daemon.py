@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon, find_daemon
+from prebake.demo.daemon import PrivateDaemon, find_daemon
 
 #: Segments are closed after so long without a commit. The daemon's default, five seconds, would be most of a
 #: trial's time.

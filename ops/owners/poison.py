@@ -11,7 +11,8 @@ from typing import Any
 
 import owner_job
 
-from prebake import probe, values
+from prebake.codec import values
+from prebake.probe import probe
 
 _encode = values.encode
 

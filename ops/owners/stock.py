@@ -14,8 +14,8 @@ from person import HANG_SECONDS, Person
 from plants import World
 
 import prebake
-from prebake import _bin
-from prebake._demo_daemon import find_daemon
+from prebake.demo.daemon import find_daemon
+from prebake.runtime import programs
 
 #: Nobody, on every Linux, and one beside.
 ME, OTHER = 65_533, 65_534
@@ -57,7 +57,7 @@ class Stock:
         self.mark = base / "other" / "mark"
         #: The tests' own may lie where others may not look.
         self.python, self.packages = sys.executable, ""
-        self.daemon, self.client = Path(find_daemon()), _bin.path("prebake")
+        self.daemon, self.client = Path(find_daemon()), programs.path("prebake")
         self.cache, self.config = self.me.home / "c", self.me.home / "prebaked.toml"
 
     def missing(self) -> str:

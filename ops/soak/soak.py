@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 JOB = Path(__file__).with_name("soak_job.py")
 ITEMS = 12

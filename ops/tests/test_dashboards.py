@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from servers import Prometheus, free_address, until
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 DASHBOARD = json.loads((Path(__file__).parents[1] / "grafana" / "prebake.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: A job imports its framework (TensorFlow: ten seconds on a busy machine) and works for a second.
 JOB_SECONDS_MAX = 240

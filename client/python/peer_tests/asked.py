@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import prebake
-from prebake import _job, errors
+from prebake.runtime import daemon, errors
 
 #: What a refused identity is in a test: equal to all and unlike all, so that the rest of the test still
 #: counts; or unlike all; or the exception by which the peer refuses.
@@ -123,7 +123,7 @@ def not_ours(why: str) -> NotOurs:
 
 def _hear() -> None:
     """Hears of what is not cached where it is said."""
-    warn, tell = errors.warn_once, _job.refused
+    warn, tell = errors.warn_once, daemon.refused
 
     def warned(topic: str, message: str) -> None:
         if topic.startswith(("refused ", "bypass")) and not topic.startswith("refused R"):
@@ -134,7 +134,7 @@ def _hear() -> None:
         now.refused.append(f"{code} {reason}"[:200])
         tell(code, reason, location)
 
-    errors.warn_once, _job.refused = warned, told
+    errors.warn_once, daemon.refused = warned, told
 
 
 _hear()

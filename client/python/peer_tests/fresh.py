@@ -17,7 +17,7 @@ import asked
 import cloudpickle
 
 import prebake
-from prebake import _job
+from prebake.runtime import daemon
 
 SECONDS_MAX = 20.0
 #: Elements of a generator that are compared.
@@ -57,7 +57,7 @@ def compute(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def _in_child(to: int, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     try:
         os.environ["PREBAKE"] = "off"
-        _job.native.cache_clear()
+        daemon.native.cache_clear()
         asked.on = False
         # What the function prints is the test's only once.
         null = os.open(os.devnull, os.O_WRONLY)

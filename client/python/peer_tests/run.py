@@ -29,7 +29,7 @@ from typing import Any
 
 import sources
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 HERE = Path(__file__).parent
 #: A test that takes longer hangs; the longest take half a minute.

@@ -16,13 +16,15 @@ import contextlib
 import importlib
 from typing import Any
 
-from prebake import _job, reads
 from prebake.cached import cached
-from prebake.code import fingerprint
 from prebake.dataset import Dataset
-from prebake.errors import PrebakeWarning, Refused
-from prebake.marks import pure, random, register, split
-from prebake.purity import said, sources
+from prebake.identity.code import fingerprint
+from prebake.known.marks import pure, random, register, split
+from prebake.leases import known_sources
+from prebake.purity import said
+from prebake.reads import audit
+from prebake.runtime import daemon
+from prebake.runtime.errors import PrebakeWarning, Refused
 from prebake.wrap import wrap
 
 __all__ = [
@@ -38,14 +40,14 @@ __all__ = [
     "wrap",
 ]
 
-said.keep_in(sources)
+said.keep_in(known_sources)
 
 with contextlib.suppress(ImportError):
     # Here, where a job expects to wait, and not before its first batch.
     importlib.import_module("prebake._native")
 
-if not _job.off():
-    reads.listen_to_setup()
+if not daemon.off():
+    audit.listen_to_setup()
 
 #: Shims that import their framework, loaded when first named.
 _SHIMS = frozenset({"hf", "tf", "wds"})

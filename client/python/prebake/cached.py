@@ -12,25 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prebake import facts, graph, marks, remote, tripwire
-from prebake._job import native
-from prebake.again import Tripped
-from prebake.bytecode import converses
-from prebake.code import identify
-from prebake.errors import Code, Refused, warn_once
-from prebake.fill import nothing_ahead
-from prebake.identity import ambient, executed, within, world
-from prebake.identity.executed import Scope
-from prebake.leases.trial import Trial
-from prebake.purity import aliases
-from prebake.purity.given import Arguments, Holding
+from prebake.bytecode.instructions import converses
+from prebake.identity import graph
+from prebake.identity.code import identify
+from prebake.known import marks
+from prebake.leases.client import nothing_ahead
+from prebake.leases.restart_signals import Tripped
+from prebake.leases.watched import Made, Watched, refuse_unheard
+from prebake.purity import tripwire
 from prebake.purity.named_files import named_files
-from prebake.reads import hidden, served
-from prebake.refusals import not_cached
-from prebake.settled import SETTLED_NS
+from prebake.reads import external_inputs, object_store
+from prebake.reads.audit import hidden, served
+from prebake.reads.settled import SETTLED_NS
+from prebake.runtime.daemon import native
+from prebake.runtime.errors import Code, Refused, warn_once
+from prebake.runtime.refusals import not_cached
+from prebake.runtime.wrapper import Wrapper
 from prebake.stream import Called, shared
-from prebake.watched import Made, Watched, refuse_unheard
-from prebake.wrapper import Wrapper
+from prebake.trial import aliases
+from prebake.trial.given import Arguments, Holding
+from prebake.trial.trial import Trial
+from prebake.world import ambient, executed, within, world
+from prebake.world.executed import Scope
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -86,11 +89,11 @@ def _cached(function: Any, inputs: list[str | Path]) -> Any:
         assert bound is not None, "it was filled"
         fill, settle, made_once = found
         paths = [path for each in inputs for path in _paths(each, bound)]
-        served(path for path in paths if not remote.is_object(path))
+        served(path for path in paths if not object_store.is_object(path))
         try:
             value = settle(fill.many([0], nothing_ahead)[0])
             others = [name for name in fill.found(0) if not executed.passed_on(name)]
-            if others or any(map(remote.is_object, paths)):
+            if others or any(map(object_store.is_object, paths)):
                 # What takes the value depends on these too, and cannot tell when they were looked at.
                 hidden("a function that reads more than files that are named")
             return value
@@ -191,13 +194,13 @@ def _fill(
             warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
             return None
         reads = [*paths, *(found or {}).get(0, ())]
-        files = [name for name in reads if not facts.is_fact(name)]
-        seen = [name for name in reads if facts.is_fact(name)]
-        facts.look(seen, begun)
-        if any(facts.shows(name) is None for name in seen):
-            files.append(remote.unknown(seen[0]))
+        files = [name for name in reads if not external_inputs.is_fact(name)]
+        seen = [name for name in reads if external_inputs.is_fact(name)]
+        external_inputs.look(seen, begun)
+        if any(external_inputs.shows(name) is None for name in seen):
+            files.append(object_store.unknown(seen[0]))
         items = collection.call(name, arguments, files)
-        facts.tell_facts(items, 0, seen)
+        external_inputs.tell_facts(items, 0, seen)
         return items
 
     def given() -> bytes:

@@ -9,19 +9,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from prebake import packages, patience, tripwire
-from prebake._job import native
-from prebake.again import Again
-from prebake.collated import Asked, Collated, asked
-from prebake.errors import Code, Refused
-from prebake.fill import Ahead, unseen
-from prebake.identity import within
-from prebake.pipeline import Pipeline
-from prebake.reads import hidden
-from prebake.refusals import not_cached
-from prebake.reuse import Reuse
-from prebake.source import Source, Step
-from prebake.transparent import Transparent
+from prebake.codec.collated import Asked, Collated, asked
+from prebake.leases.client import Ahead, unseen
+from prebake.leases.restart_signals import Again
+from prebake.pipeline.pipeline import Pipeline
+from prebake.pipeline.reuse import Reuse
+from prebake.pipeline.source import Source, Step
+from prebake.purity import tripwire
+from prebake.reads.audit import hidden
+from prebake.runtime import packages, patience
+from prebake.runtime.daemon import native
+from prebake.runtime.errors import Code, Refused
+from prebake.runtime.refusals import not_cached
+from prebake.runtime.transparent import Transparent
+from prebake.world import within
 
 #: Elements in a batch unless the caller says otherwise.
 BATCH_SIZE = 50

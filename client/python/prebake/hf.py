@@ -15,12 +15,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job
-from prebake._entries import Entries, Input
-from prebake.code import identify
-from prebake.encoder import digest
-from prebake.errors import Code, Refused
-from prebake.refusals import not_cached
+from prebake.encoding.encoder import digest
+from prebake.frameworks.entries import Entries, Input
+from prebake.identity.code import identify
+from prebake.runtime import daemon
+from prebake.runtime.errors import Code, Refused
+from prebake.runtime.refusals import not_cached
 
 CONTEXT = "prebake 2026 hf chunk v1"
 #: What a chunk that was made calls itself. One of which the function returned None is as it was.
@@ -63,7 +63,7 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
         return ds.map(function, **kwargs)
     if isinstance(ds, dict):
         return type(ds)({name: map(each, function, **kwargs) for name, each in ds.items()})
-    if _job.native() is None or _job.connection() is None:
+    if daemon.native() is None or daemon.connection() is None:
         return ds.map(function, **kwargs)
     try:
         if not isinstance(ds, datasets.Dataset):

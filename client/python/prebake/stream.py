@@ -11,14 +11,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prebake import _job, asks, packages, patience
-from prebake.chain import CONTEXT, Chain
-from prebake.code import Identity, identify
-from prebake.encoder import digest
-from prebake.errors import Code, Refused
-from prebake.reads import hidden
-from prebake.refusals import not_cached
-from prebake.transparent import Transparent
+from prebake.encoding.encoder import digest
+from prebake.identity.code import Identity, identify
+from prebake.pipeline.chain import CONTEXT, Chain
+from prebake.reads import tracked_inputs
+from prebake.reads.audit import hidden
+from prebake.runtime import daemon, packages, patience
+from prebake.runtime.errors import Code, Refused
+from prebake.runtime.refusals import not_cached
+from prebake.runtime.transparent import Transparent
 
 #: How a data set says that it can be put back to where it was: it counts what it gave.
 _STATEFUL = ("state_dict", "load_state_dict", "__next__")
@@ -85,7 +86,7 @@ def is_stream(dataset: Any) -> bool:
 def shared(stream: Any, refused: Callable[[], None] = lambda: None) -> Iterator[Any] | None:
     """A stream's elements, shared as far as they can be; None if they cannot. `refused` is told if that is
     found out later."""
-    if _job.native() is None or _job.connection() is None:
+    if daemon.native() is None or daemon.connection() is None:
         return None
     hidden("a stream")
     try:
@@ -113,7 +114,7 @@ class _Iterated:
     def __init__(self, dataset: Any, inputs: Sequence[str]) -> None:
         self._dataset = dataset
         self.inputs = inputs
-        self._plain = asks.Plain()
+        self._plain = tracked_inputs.Plain()
         self._lock = threading.RLock()
         self._pid = os.getpid()
 
@@ -132,7 +133,7 @@ class _Iterated:
         if lists:
             plain = copy.copy(plain)
             # Which fields are lists to go through is a part of it, and a list is none of another kind.
-            vars(plain).update({name: asks.Tracked for name in lists})
+            vars(plain).update({name: tracked_inputs.Tracked for name in lists})
         return identify(plain, f"the data set ({type(self._dataset).__qualname__})")
 
     def begin(self, lists: dict[str, Any]) -> Iterator[Any]:
@@ -173,7 +174,7 @@ class Called:
         self._bound = bound
         self.inputs = inputs
         self.path_lists = path_lists
-        self._plain = asks.Plain()
+        self._plain = tracked_inputs.Plain()
 
     def roots(self) -> list[Any]:
         return [self._function, self._bound.arguments]
@@ -183,7 +184,7 @@ class Called:
 
     def identity(self) -> Identity:
         name = getattr(self._function, "__qualname__", type(self._function).__qualname__)
-        given = {**self._bound.arguments, **{name: asks.Tracked for name in self.lists()}}
+        given = {**self._bound.arguments, **{name: tracked_inputs.Tracked for name in self.lists()}}
         function = identify(self._function, name, arguments=given)
         arguments = identify(given, f"{name} arguments")
         function.reached.update(arguments.reached)

@@ -12,12 +12,12 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from prebake import _job
-from prebake._entries import Entries, Input, in_turn
-from prebake._tfgraph import Pipeline
-from prebake.encoder import digest
-from prebake.errors import Code, Refused
-from prebake.refusals import not_cached
+from prebake.encoding.encoder import digest
+from prebake.frameworks.entries import Entries, Input, in_turn
+from prebake.frameworks.tf_graph import Pipeline
+from prebake.runtime import daemon
+from prebake.runtime.errors import Code, Refused
+from prebake.runtime.refusals import not_cached
 
 CONTEXT = "prebake 2026 tf run v1"
 #: Bytes in a run where elements have one size: some entries fit a lease, and few calls feed a training step.
@@ -37,7 +37,7 @@ def cache() -> Callable[[Any], Any]:
 
 
 def _cached(ds: Any) -> Any:
-    if _job.native() is None or _job.connection() is None:
+    if daemon.native() is None or daemon.connection() is None:
         return ds
     try:
         return _Runs(ds).dataset()

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
-from prebake import _job
-from prebake._entries import Entries, Input, in_turn
-from prebake.encoder import digest
-from prebake.errors import Code, Refused, warn_once
-from prebake.refusals import not_cached
+from prebake.encoding.encoder import digest
+from prebake.frameworks.entries import Entries, Input, in_turn
+from prebake.runtime import daemon
+from prebake.runtime.errors import Code, Refused, warn_once
+from prebake.runtime.refusals import not_cached
 
 CONTEXT = "prebake 2026 wds shard v1"
 #: Samples in an entry: few enough that decoded photographs fit the largest element.
@@ -52,7 +52,7 @@ def cached(*stages: Callable[[Iterable[Any]], Iterator[Any]]) -> Callable[[Itera
 def _cached(stages: tuple[Any, ...], source: Iterable[Any]) -> Iterator[Any]:
     for stage in stages:
         source = stage(source)
-    if _job.native() is None or _job.connection() is None:
+    if daemon.native() is None or daemon.connection() is None:
         return iter(source)
     try:
         return _shared(_Shards(source))

@@ -7,14 +7,14 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from prebake import remote
 from prebake.dataset import Dataset
-from prebake.errors import Code, Refused
-from prebake.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
-from prebake.marks import Split
-from prebake.refusals import not_cached
-from prebake.reuse import Reuse
-from prebake.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
+from prebake.known.marks import Split
+from prebake.pipeline.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
+from prebake.pipeline.reuse import Reuse
+from prebake.pipeline.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
+from prebake.reads import object_store
+from prebake.runtime.errors import Code, Refused
+from prebake.runtime.refusals import not_cached
 from prebake.stream import IterableDataset, is_stream
 
 
@@ -118,7 +118,7 @@ def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
 
 def _of_files(given: Any, steps: list[Step], how: _How) -> Dataset:
     listed = list(given)
-    taken = remote.absolute(listed)
+    taken = object_store.absolute(listed)
     if taken is None:
         if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, listed))):
             raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")

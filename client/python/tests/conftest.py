@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 Run = Callable[..., str]
 Take = Callable[..., dict[str, Any]]
@@ -105,10 +105,11 @@ def settle(path: Path) -> None:
 @pytest.fixture
 def off() -> Iterator[None]:
     """Prebake turned off in this process."""
-    from prebake import _job, snapshot
+    from prebake.identity import snapshot
+    from prebake.runtime import daemon as runtime_daemon
 
     def forget() -> None:
-        _job.native.cache_clear()
+        runtime_daemon.native.cache_clear()
         snapshot._look_type.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -205,16 +206,19 @@ def jobs(daemon: PrivateDaemon, tmp_path: Path) -> Iterator[Jobs]:
 @pytest.fixture
 def connected(daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This process with a daemon of its own, and nothing said yet."""
-    from prebake import _job, errors
+    from prebake.runtime import daemon as runtime_daemon
+    from prebake.runtime import errors
 
     # The package as it stands in the source has no native module: everything would be computed, and pass.
-    assert _job.native() is not None, "test the installed wheel: run pytest from the repository's root"
+    assert runtime_daemon.native() is not None, (
+        "test the installed wheel: run pytest from the repository's root"
+    )
     monkeypatch.setenv("PREBAKE_DIR", str(daemon.folder / "cache"))
     for name, value in (("_current", None), ("_retry_at", 0.0), ("_autostart", False)):
-        monkeypatch.setattr(_job, name, value)
+        monkeypatch.setattr(runtime_daemon, name, value)
     monkeypatch.setattr(errors, "_said", set())
     yield
-    _job._current = None
+    runtime_daemon._current = None
 
 
 @pytest.fixture

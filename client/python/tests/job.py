@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 import prebake
-from prebake import _job
+from prebake.runtime import daemon
 
 
 def note_decode() -> None:
@@ -100,7 +100,7 @@ def epoch(dataset: prebake.Dataset, order: list[int], task: dict[str, Any]) -> l
 def main() -> None:
     task = json.loads(os.environ["PREBAKE_TEST_TASK"])
     if task.get("retry_at_once"):
-        _job.RETRY_SECONDS = 0.0
+        daemon.RETRY_SECONDS = 0.0
     Steps.die_after, Steps.pause_after = task.get("die_after"), task.get("pause_after")
     transforms: list[Any] = [Decode(), Shrink(task.get("size", 32))]
     if "flip" in task:

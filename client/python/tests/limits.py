@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from spread import SpreadJob
 
-from prebake._demo_daemon import PrivateDaemon, find_daemon
+from prebake.demo.daemon import PrivateDaemon, find_daemon
 
 SECONDS_MAX = 30.0
 

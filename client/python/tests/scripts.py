@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: Far more than any takes on a busy machine.
 SECONDS_MAX = 120

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake.purity import sources
+from prebake.demo.daemon import PrivateDaemon
+from prebake.leases import known_sources
 
 USES = """
 import io, prebake, sys
@@ -292,7 +292,7 @@ def test_sources_are_parsed_once_for_all_processes(
     environment = {"PREBAKE": "on", "PREBAKE_DIR": str(daemon.folder / "cache"), "PREBAKE_AUTOSTART": "0"}
 
     def run(value: int) -> tuple[bool, str]:
-        text = KEEPS.format(value=value).ljust(sources.ASKED_FROM, "#")
+        text = KEEPS.format(value=value).ljust(known_sources.ASKED_FROM, "#")
         parsed, identity, _ = script(text, environment=environment).split()
         return parsed != "0", identity
 

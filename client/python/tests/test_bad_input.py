@@ -18,7 +18,7 @@ import pytest
 from conftest import settle
 
 import prebake
-from prebake import _job
+from prebake.runtime import daemon
 
 COUNT = 6
 GIB = 1 << 30
@@ -85,7 +85,7 @@ def check(plain: Any, wrap: Callable[[], Any], indices: Any = range(COUNT)) -> l
     expected = outcomes(plain, indices)
     first: list[str] = []
     for _ in range(2):
-        _job._current = None
+        daemon._current = None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert outcomes(wrap(), indices) == expected
@@ -160,7 +160,7 @@ def test_a_data_set_that_cannot_be_pickled(folder: Path) -> None:
 @pytest.mark.parametrize("make", [itself, inside_itself, lambda: dense(300), lambda: nested(20)])
 def test_graphs_of_objects_are_shared_in_bounded_time(folder: Path, make: Callable[[], Any]) -> None:
     assert not check(Texts(folder), lambda: prebake.wrap(Texts(folder, held=make())))
-    _job._current = None
+    daemon._current = None
     wrapped = prebake.wrap(Texts(folder, held=make()))
     outcomes(wrapped, range(COUNT))
     assert wrapped.stats()["reused"] == COUNT
@@ -242,7 +242,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     ]
     for plain, wrap in kinds:
         assert not check(plain, wrap)
-        _job._current = None
+        daemon._current = None
         wrapped = wrap()
         outcomes(wrapped, range(COUNT))
         assert wrapped.stats()["reused"] == COUNT
@@ -287,7 +287,7 @@ def test_a_file_that_changes_while_it_is_read(folder: Path, step: Callable[[str]
     copied = shutil.copytree(folder, folder.parent / "copied")
     names, copies = (sorted(str(path) for path in each.iterdir()) for each in (folder, copied))
     for _ in range(3):
-        _job._current = None
+        daemon._current = None
         expected = outcomes(Listed(copies, step), range(COUNT))
         wrapped = prebake.wrap(names, [step])
         assert outcomes(wrapped, range(COUNT)) == expected
@@ -304,7 +304,7 @@ def test_what_is_no_file_among_files(folder: Path, odd: str) -> None:
     said = check(Listed(names, first_bytes), wraps)
     if odd == "folder":
         refused(said, "R30")
-    _job._current = None
+    daemon._current = None
     wrapped = wraps()
     outcomes(wrapped, range(COUNT))
     assert wrapped.stats()["reused"] == COUNT - 1
@@ -390,7 +390,7 @@ class Numbers(Texts):
 def test_inputs_that_fail_for_some_items_leave_the_others(folder: Path) -> None:
     wraps = lambda: prebake.wrap(Numbers(folder), inputs=lambda i: [] if i != 1 else raises(i))  # noqa: E731
     refused(check(Numbers(folder), wraps), "R30")
-    _job._current = None
+    daemon._current = None
     wrapped = wraps()
     outcomes(wrapped, range(COUNT))
     assert wrapped.stats()["reused"] == COUNT - 1

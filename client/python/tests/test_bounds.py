@@ -170,7 +170,7 @@ def test_paths_that_are_no_text_are_values(tmp_path: Path) -> None:
 
 
 def test_too_many_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from prebake import encoder
+    from prebake.encoding import encoder
 
     monkeypatch.setattr(encoder, "VALUES_MAX", 1000)
     with pytest.raises(prebake.Refused) as refused:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from spread import texts
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 SSD_BYTES = 24 << 20
 RAM_BYTES = 64 << 20

@@ -469,8 +469,8 @@ def test_what_two_threads_kept_is_not_followed() -> None:
     import functools
     import threading
 
-    from prebake import memos
-    from prebake.reads import Recorder
+    from prebake.reads import memos
+    from prebake.reads.audit import Recorder
 
     @functools.lru_cache
     def kept(x: int) -> int:
@@ -515,7 +515,7 @@ def count(folder):
 IN_TURN = """
 import os, subprocess, sys, time, prebake
 from pathlib import Path
-from prebake import _bin
+from prebake.runtime import programs
 FACTOR = 1
 
 @prebake.cached
@@ -525,7 +525,7 @@ def scaled(x):
 
 def emptied():
     while [*Path(os.environ["PREBAKE_DIR"]).rglob("*.arrow*")]:
-        subprocess.run([_bin.path("prebake"), "gc", "--to", "0"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([programs.path("prebake"), "gc", "--to", "0"], check=True, stdout=subprocess.DEVNULL)
         time.sleep(0.1)
     return "emptied"
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from prebake import calls, lookup
-from prebake.code import identify
-from prebake.errors import Refused
+from prebake.identity.code import identify
+from prebake.known import calls, lookup
+from prebake.runtime.errors import Refused
 
 #: A condition that no item of a test meets.
 RARELY = "if x > 10**9:"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import prebake
-from prebake.code import identify
+from prebake.identity.code import identify
 
 SETUP = """
 import contextlib, datetime, functools, logging, time

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from conftest import settle
 
-from prebake import _bin
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime import programs
 
 #: A third of the bytes of the token ids.
 RAM_BYTES = 48 << 20
@@ -87,7 +87,7 @@ class Setting:
         return dict(json.loads(done.stdout))
 
     def status(self, *arguments: str) -> str:
-        command = [str(_bin.path("prebake")), "--dir", str(self.folder / "cache"), "status", *arguments]
+        command = [str(programs.path("prebake")), "--dir", str(self.folder / "cache"), "status", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
     def pipeline(self, name: str) -> dict[str, Any]:

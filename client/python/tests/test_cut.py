@@ -12,7 +12,8 @@ import pytest
 from conftest import settle
 
 import prebake
-from prebake import _job, probe
+from prebake.probe import probe
+from prebake.runtime import daemon
 
 COUNT = 8
 THREADS = 3
@@ -73,12 +74,12 @@ def test_a_step_that_becomes_unknowable_is_done_once(numbers: list[str], take: C
 def test_a_daemon_that_comes_in_mid_epoch_may_move_it(
     numbers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_job, "_retry_at", time.monotonic() + LONG_SECONDS)
+    monkeypatch.setattr(daemon, "_retry_at", time.monotonic() + LONG_SECONDS)
     found = []
     with pytest.warns(prebake.PrebakeWarning, match="R31"):
         for batch in prebake.wrap(numbers, [read, Lazy(object())]).batches(size=2):
             found += [float(x[0]) for x in batch]
-            monkeypatch.setattr(_job, "_retry_at", 0.0)
+            monkeypatch.setattr(daemon, "_retry_at", 0.0)
     assert found == [2 * i + 1 for i in range(COUNT)]
 
 
@@ -181,7 +182,7 @@ def test_a_probe_that_was_starved_is_made_once_by_a_job(
         probes.append(1)
         return probe._unknown("the probe's process took longer than 120 s")._replace(lasting=False)
 
-    monkeypatch.setattr("prebake.verdict.run", starved)
+    monkeypatch.setattr("prebake.leases.probe_cache.run", starved)
     files = kind == "files"
     dataset = (
         prebake.wrap(numbers, [read, third]) if files else prebake.wrap(Prepared(os.path.dirname(numbers[0])))

@@ -16,8 +16,8 @@ from conftest import make_images
 from PIL import Image
 
 import prebake
-from prebake import _job
-from prebake.pipeline import Pipeline
+from prebake.pipeline.pipeline import Pipeline
+from prebake.runtime import daemon
 
 
 class Compose:
@@ -112,7 +112,7 @@ def loads() -> list[str]:
 
 
 def another_job() -> None:
-    _job._current = None
+    daemon._current = None
 
 
 RACY_SECONDS = 2.1
@@ -363,7 +363,7 @@ def test_an_item_that_cannot_be_known_is_made_here(folder: Path) -> None:
     for _ in range(2):
         wrapped = prebake.wrap(Listing(folder))
         with pytest.warns(prebake.PrebakeWarning, match="item 5 lists the folder"):
-            prebake.errors._said.clear()
+            prebake.runtime.errors._said.clear()
             found = plain(wrapped, 0, ORDER)
         assert same(found, expected)
         another_job()
@@ -435,7 +435,7 @@ def test_a_batch_begun_anew_draws_what_it_drew(
     # Without a daemon items are made and finished one by one, so that the first have drawn by then.
     monkeypatch.setenv("PREBAKE_DIR", str(tmp_path / "none"))
     for name, value in (("_current", None), ("_retry_at", 0.0), ("_autostart", False)):
-        monkeypatch.setattr(_job, name, value)
+        monkeypatch.setattr(daemon, name, value)
     transform = Compose([Shrink(2), Brighten()])
     expected = plain(Sometimes(folder, transform), 3, ORDER)
     random.seed(3)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 
 def test_a_small_demonstration(daemon: PrivateDaemon, tmp_path: Path) -> None:

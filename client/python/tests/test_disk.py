@@ -11,7 +11,7 @@ from pathlib import Path
 
 from conftest import settle
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: 90 MB of elements, of which the RAM tier holds less than a third.
 RAM_BYTES = 64 << 20

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Jobs, make_images
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 DISK_BYTES = 24 << 20
 #: What jobs made is written five seconds after the last of it, if not before.

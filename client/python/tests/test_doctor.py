@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prebake import _bin
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime import programs
 
 Findings = list[dict[str, Any]]
 
@@ -20,7 +20,7 @@ def doctor(
 ) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and findings."""
     done = subprocess.run(
-        [str(_bin.path("prebake")), "doctor", "--json", *arguments],
+        [str(programs.path("prebake")), "doctor", "--json", *arguments],
         cwd=cwd,
         env={
             **os.environ,
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_told_with_what_to_do(daemon: PrivateDaemon) -> None:
 
 def test_a_folder_on_tmpfs(daemon: PrivateDaemon) -> None:
     done = subprocess.run(
-        [str(_bin.path("prebake")), "--dir", "/dev/shm/prebake-none", "doctor"],
+        [str(programs.path("prebake")), "--dir", "/dev/shm/prebake-none", "doctor"],
         capture_output=True,
         text=True,
     )

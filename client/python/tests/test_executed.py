@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from conftest import installed
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake.identity import executed
-from prebake.identity.executed import Reached, Scope
+from prebake.demo.daemon import PrivateDaemon
+from prebake.world import executed
+from prebake.world.executed import Reached, Scope
 
 Run = Callable[..., tuple[Any, int, str]]
 

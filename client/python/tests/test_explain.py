@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from conftest import settle
 
-from prebake import _bin
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime import programs
 
 #: Segments are closed, and can be evicted, so long after the last write.
 SEGMENT_IDLE_MS = 50
@@ -88,7 +88,7 @@ class Place:
         return done
 
     def prebake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(_bin.path("prebake")), *arguments]
+        command = [str(programs.path("prebake")), *arguments]
         return subprocess.run(
             command, cwd=self.folder, env=self._environment(), capture_output=True, text=True, timeout=60
         )
@@ -323,7 +323,7 @@ def test_a_failed_fill(place: Place) -> None:
 REFUSING = """
 import random, threading
 import prebake
-from prebake import _job
+from prebake.runtime import daemon as runtime_daemon
 
 def noisy(path):
     return random.random()
@@ -340,7 +340,7 @@ for transform in (noisy, locked):
             prebake.fingerprint(transform)
         except prebake.Refused as refused:
             place = f"main.py:{transform.__code__.co_firstlineno}"
-            _job.connection().job.refused(refused.code, refused.reason, place)
+            runtime_daemon.connection().job.refused(refused.code, refused.reason, place)
 """
 
 
@@ -360,9 +360,9 @@ def test_refusals(place: Place) -> None:
 
 
 FLOODING = """
-from prebake import _job
+from prebake.runtime import daemon as runtime_daemon
 
-job = _job.connection().job
+job = runtime_daemon.connection().job
 for i in range(200):
     job.refused("colour", "x" * 5000 + str(i))
     job.refused("R20", f"reason {i}")

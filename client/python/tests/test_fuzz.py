@@ -18,7 +18,7 @@ RUNS = 2
 
 #: Python runs this in each process before the job: what steps hold is never found changed.
 BLIND = """
-from prebake import snapshot
+from prebake.identity import snapshot
 snapshot.Snapshot.holds = lambda self, roots: True
 """
 #: One whose first run edits what its steps reach between two epochs.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 PROGRAM = """
 import sys

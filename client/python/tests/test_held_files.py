@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import Run, settle
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake.held_files import FILES_MAX, HeldFiles
+from prebake.demo.daemon import PrivateDaemon
+from prebake.leases.held_files import FILES_MAX, HeldFiles
 
 MAIN = """
 import json, os, pathlib, time

@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from prebake import packages
 from prebake.purity import kept
+from prebake.runtime import packages
 
 BEFORE = """
 import installed_other as other

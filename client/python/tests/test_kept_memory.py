@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scripts import run_main
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake.purity.aliases import Kept
+from prebake.demo.daemon import PrivateDaemon
+from prebake.trial.aliases import Kept
 
 MAIN = """
 import copy

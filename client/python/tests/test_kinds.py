@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from prebake import values
-from prebake.leases import kinds
+from prebake.codec import values
+from prebake.trial import kinds
 
 
 def kind(value: object) -> str:

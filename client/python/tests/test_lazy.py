@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 SCRIPT = """
 import json, sys

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from prebake import graph, leaves
-from prebake.code import identify
-from prebake.leaves import Leaf
+from prebake.encoding import leaves
+from prebake.encoding.leaves import Leaf
+from prebake.identity import graph
+from prebake.identity.code import identify
 
 WIDTH = 3
 TABLE = {"a": 1, "b": [1, 2]}

@@ -14,7 +14,7 @@ import pytest
 from limits import descriptors, log, started_by, wait_until
 from spread import SpreadJob, texts
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 LIMIT = 256
 #: More blocks than the limit has descriptors, were there no other bound.

@@ -15,7 +15,7 @@ import pytest
 from limits import counted_bytes, links, log, shared_bytes, wait_until
 from spread import SpreadJob, texts
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 MIB = 1 << 20
 RAM_BYTES = 48 * MIB

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake import looks
-from prebake.reads import Recorder
+from prebake.reads import stat_observations
+from prebake.reads.audit import Recorder
 
 COUNT = 4
 
@@ -103,9 +103,9 @@ def test_looks_are_told_apart_by_what_is_asked(tmp_path: Path) -> None:
     # The functions are what they were to all who hold or compare them.
     assert before == (os.stat, pickle.dumps(os.stat), os.stat in os.supports_dir_fd, os.stat.__name__)
     assert {path: depth for path, (depth, _) in record.looks.items()} == {
-        str(nowhere): looks.KIND,
-        str(there): looks.ALL,
-        str(tmp_path): looks.SIZE,
+        str(nowhere): stat_observations.KIND,
+        str(there): stat_observations.ALL,
+        str(tmp_path): stat_observations.SIZE,
     }
     assert record.incomplete is None
     with Recorder() as record:

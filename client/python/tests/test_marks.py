@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import prebake
-from prebake import classes, marks
-from prebake.errors import Code
+from prebake.known import classes, marks
+from prebake.runtime.errors import Code
 
 
 def steady(x: Any) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scripts import run_main
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 from prebake.purity.named_files import LOOKED_AT_MAX, NAME_MAX, named_files
 
 READER = """

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from prebake.code import identify
+from prebake.identity.code import identify
 
 
 @dataclasses.dataclass

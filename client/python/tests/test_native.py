@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 GRAPH = json.dumps(
     {

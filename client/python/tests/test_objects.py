@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from test_values import round_trip
 
-from prebake import Refused, fingerprint, named, values
+from prebake import Refused, fingerprint
+from prebake.codec import named, values
 
 Pair = namedtuple("Pair", "left right")
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake import errors, probe
+from prebake.probe import probe
+from prebake.runtime import errors
 
 Run = Callable[..., str]
 
@@ -114,7 +115,9 @@ def test_steps_before_one_that_does_not_reproduce_are_shared(
 ) -> None:
     probes = []
     run = probe.run
-    monkeypatch.setattr("prebake.verdict.run", lambda *args, **kw: probes.append(1) or run(*args, **kw))
+    monkeypatch.setattr(
+        "prebake.leases.probe_cache.run", lambda *args, **kw: probes.append(1) or run(*args, **kw)
+    )
     placed = Placed()
     for computed in (len(images), 0):
         dataset = prebake.wrap(images, [Scale(1.0), placed])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 SCRIPT = b"""
 import os, random

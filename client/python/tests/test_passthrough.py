@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import prebake
-from prebake import errors
+from prebake.runtime import errors
 
 
 def decode(path: str) -> np.ndarray:

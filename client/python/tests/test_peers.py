@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 PEERS = Path(__file__).parent.parent / "peer_tests"
 

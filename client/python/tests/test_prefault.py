@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake import _job
+from prebake.runtime import daemon
 
 COUNT = 64
 ELEMENT_BYTES = 1 << 20
@@ -44,7 +44,7 @@ def filled(folder: Path, names: list[str], step: Any) -> Any:
     # It tells the daemon what it read last.
     del first
     gc.collect()
-    _job._current = None
+    daemon._current = None
     return prebake.wrap(list(map(str, files)), [step])
 
 

@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prebake import probe
-from prebake._startup import is_startup
-from prebake.code import identify
-from prebake.errors import Code
-from prebake.judgement import Verdict
-from prebake.verdict import verdict
+from prebake.identity.code import identify
+from prebake.leases.probe_cache import verdict
+from prebake.probe import probe
+from prebake.probe.analysis import Verdict
+from prebake.reads.startup_files import is_startup
+from prebake.runtime.errors import Code
 
 Run = Callable[..., str]
 
 MAIN = """
 import os, sys
 {code}
-from prebake import probe
+from prebake.probe import probe
 if __name__ == "__main__":
     source = globals().get("source", lambda i: i)
     verdict = probe.run(source, steps, [0, 1, 2, 3], **globals().get("options", {{}}))
@@ -304,7 +304,7 @@ def test_the_script_is_not_run_again(script: Run, tmp_path: Path) -> None:
 def test_a_spawned_worker_probes_what_it_was_sent(script: Run) -> None:
     main = """
 import multiprocessing
-from prebake import probe
+from prebake.probe import probe
 class Step:
     def __call__(self, x):
         return x + 1
@@ -357,7 +357,7 @@ def test_a_child_that_hangs_is_ended_with_all_it_started(
 ) -> None:
     note = str(tmp_path / "pids")
     if not traced:
-        monkeypatch.setattr(probe._bin, "path", lambda name: tmp_path / "none")
+        monkeypatch.setattr(probe.programs, "path", lambda name: tmp_path / "none")
 
     def step(x: int) -> int:
         child = os.fork()
@@ -527,7 +527,7 @@ def test_a_folder_that_shadows_modules(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_hash_seed_that_the_job_has_fixed(script: Run, seed: str) -> None:
     code = FAULTS["hash order"][0]
     mine = "{'expected': {i: probe.digests(str, steps, i) for i in range(4)}}"
-    for how in (code, f"{code}\nsource = str\nfrom prebake import probe\noptions = {mine}"):
+    for how in (code, f"{code}\nsource = str\nfrom prebake.probe import probe\noptions = {mine}"):
         assert judged(script, how, environment={"PYTHONHASHSEED": seed}).code is Code.UNSTABLE
 
 
@@ -716,7 +716,7 @@ def test_data_may_look_like_code(script: Run, files: Path) -> None:
 
 def test_without_a_tracer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for program in (tmp_path / "none", Path("/bin/false")):
-        monkeypatch.setattr(probe._bin, "path", lambda name, program=program: program)
+        monkeypatch.setattr(probe.programs, "path", lambda name, program=program: program)
         verdict = probe.run(identity, [lambda x: x + 1], [0, 1])
         assert (verdict.code, verdict.deterministic_until, verdict.reads_proven) == (None, 1, False)
         assert "opens unproven" in verdict.reason

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from scripts import run_main
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake.identity import package_settings
+from prebake.demo.daemon import PrivateDaemon
+from prebake.world import package_settings
 
 #: What asks, and what sets it to the first and to the second.
 SETTINGS = {

@@ -20,9 +20,9 @@ import pytest
 from PIL import Image
 
 import prebake
-from prebake import _job
-from prebake._demo_daemon import PrivateDaemon, find_daemon
+from prebake.demo.daemon import PrivateDaemon, find_daemon
 from prebake.leases.proof import CANARIES_MAX
+from prebake.runtime import daemon as runtime_daemon
 
 
 def note_decode() -> None:
@@ -58,10 +58,10 @@ def connected(daemon: PrivateDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyP
         "PREBAKE_TEST_DECODES": tmp_path / "n",
     }.items():
         monkeypatch.setenv(name, str(value))
-    monkeypatch.setattr(_job, "_autostart", False)
-    monkeypatch.setattr(_job, "_current", None)
-    monkeypatch.setattr(_job, "_retry_at", 0.0)
-    _job.native.cache_clear()
+    monkeypatch.setattr(runtime_daemon, "_autostart", False)
+    monkeypatch.setattr(runtime_daemon, "_current", None)
+    monkeypatch.setattr(runtime_daemon, "_retry_at", 0.0)
+    runtime_daemon.native.cache_clear()
     yield tmp_path / "n"
 
 
@@ -173,7 +173,7 @@ def test_a_forked_child_holds_no_connection_of_its_parent(
 def test_a_daemon_that_does_not_answer_is_asked_less_and_less_often(
     connected: Path, images: list[str], daemon: PrivateDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_job, "_silences", 0)
+    monkeypatch.setattr(runtime_daemon, "_silences", 0)
     dataset = prebake.wrap(images, [decode])
     plain = np.asarray(Image.open(images[0]).convert("RGB"))
     assert daemon.process is not None
@@ -183,16 +183,16 @@ def test_a_daemon_that_does_not_answer_is_asked_less_and_less_often(
         os.waitid(os.P_PID, daemon.process.pid, os.WSTOPPED)
         for silences, pause in enumerate([20.0, 80.0], start=1):
             # A thread that an earlier test left may have connected before it stopped.
-            monkeypatch.setattr(_job, "_current", None)
-            monkeypatch.setattr(_job, "_retry_at", 0.0)
-            assert _job.connection() is None and _job._silences == silences
-            left = _job._retry_at - time.monotonic()
+            monkeypatch.setattr(runtime_daemon, "_current", None)
+            monkeypatch.setattr(runtime_daemon, "_retry_at", 0.0)
+            assert runtime_daemon.connection() is None and runtime_daemon._silences == silences
+            left = runtime_daemon._retry_at - time.monotonic()
             assert pause / 2 < left <= pause, "it is waited for again too soon"
             assert np.array_equal(dataset[0], plain)
     finally:
         daemon.process.send_signal(signal.SIGCONT)
-    monkeypatch.setattr(_job, "_retry_at", 0.0)
-    assert _job.connection() is not None and _job._silences == 0
+    monkeypatch.setattr(runtime_daemon, "_retry_at", 0.0)
+    assert runtime_daemon.connection() is not None and runtime_daemon._silences == 0
 
 
 def test_a_daemon_keeps_nothing_open_of_who_started_it() -> None:

@@ -13,8 +13,8 @@ import pytest
 from conftest import settle
 
 import prebake
-from prebake import values
-from prebake.at_once import AtOnce
+from prebake.codec import values
+from prebake.leases.warm_read import AtOnce
 
 COUNT = 60
 #: Larger than what is copied together, so that some lie where they are.

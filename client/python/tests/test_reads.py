@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake import reads
-from prebake.identity.executed import Reached
-from prebake.reads import Recorder
+from prebake.reads import audit
+from prebake.reads.audit import Recorder
+from prebake.world.executed import Reached
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_network_and_programs(here: Path) -> None:
 
 
 def test_records_are_bounded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prebake.record.PATHS_MAX", 3)
+    monkeypatch.setattr("prebake.reads.record.PATHS_MAX", 3)
     with Recorder() as record:
         for name in "bcde":
             with pytest.raises(FileNotFoundError):
@@ -282,7 +282,7 @@ def test_an_error_in_the_hook_is_not_the_user_s(here: Path, monkeypatch: pytest.
     def fails(path: object) -> str:
         raise RuntimeError
 
-    monkeypatch.setattr(reads, "_absolute", fails)
+    monkeypatch.setattr(audit, "_absolute", fails)
     with Recorder() as record:
         opened("a")
     assert record.incomplete
@@ -297,7 +297,7 @@ def refuses(event, arguments):
     if event == "sys.addaudithook":
         raise {error}
 sys.addaudithook(refuses)
-from prebake.reads import Recorder
+from prebake.reads.audit import Recorder
 for _ in range(2):
     with Recorder() as record:
         open("a").close()

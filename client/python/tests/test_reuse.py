@@ -17,7 +17,7 @@ import pytest
 from conftest import SETTLED_SECONDS, settle
 
 import prebake
-from prebake import marks
+from prebake.known import marks
 
 COUNT = 8
 #: A file written so recently that a later write could not be told is loaded once more.

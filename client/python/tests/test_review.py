@@ -13,13 +13,13 @@ import pytest
 from conftest import settle
 
 import prebake
-from prebake import _job
+from prebake.runtime import daemon
 
 RACY_SECONDS = 2.1
 
 
 def another_job() -> None:
-    _job._current = None
+    daemon._current = None
 
 
 def rewrite(path: Path, value: int, size: int = 64) -> None:

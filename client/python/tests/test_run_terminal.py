@@ -7,8 +7,8 @@ import pty
 import subprocess
 from pathlib import Path
 
-from prebake import _bin
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime import programs
 
 #: In colours on a terminal, like most programs; and what a clock said.
 PRINTS = (
@@ -18,7 +18,7 @@ PRINTS = (
 
 def run(daemon: PrivateDaemon, folder: Path, output: int) -> str:
     """What the command line says on standard error; what the command prints goes to `output`."""
-    command = [_bin.path("prebake"), "--dir", daemon.folder / "cache", "run", "--", "sh", "-c", PRINTS]
+    command = [programs.path("prebake"), "--dir", daemon.folder / "cache", "run", "--", "sh", "-c", PRINTS]
     done = subprocess.run(
         list(map(str, command)), cwd=folder, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60
     )

@@ -18,9 +18,10 @@ import pytest
 from conftest import settle, threads
 
 import prebake
-from prebake import _job, graph, snapshot
-from prebake.code import identify
-from prebake.fill import Fill, nothing_ahead
+from prebake.identity import graph, snapshot
+from prebake.identity.code import identify
+from prebake.leases.client import Fill, nothing_ahead
+from prebake.runtime import daemon
 
 #: Numbers in a table: describing it takes some ten milliseconds.
 ROWS = 1_000_000
@@ -33,7 +34,7 @@ LETTERS = "abcdefghijklmnopqrst"
 def another_job() -> None:
     # What the one before holds is dropped, and tells the daemon what it learned.
     gc.collect()
-    _job._current = None
+    daemon._current = None
 
 
 class Table:
@@ -175,7 +176,7 @@ def test_a_snapshot_does_not_look_into_what_is_installed() -> None:
     # Else each job would describe its steps twice before its first batch. NumPy makes the table when asked.
     code = """
 import numpy, numpy.random
-from prebake import snapshot
+from prebake.identity import snapshot
 def step(path):
     return numpy.random.default_rng(3).random()
 def named(path, make=numpy.random.default_rng):

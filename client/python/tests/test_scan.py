@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake.code import identify
+from prebake.identity.code import identify
 
 LOG = logging.getLogger(__name__)
 CONFIG = {"size": 3}

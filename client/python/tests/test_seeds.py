@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake.code import identify
-from prebake.errors import Code
+from prebake.identity.code import identify
+from prebake.runtime.errors import Code
 
 
 def by_parameter(seed: Any) -> Any:

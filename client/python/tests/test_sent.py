@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from prebake._sent import send
-from prebake.code import HANDLERS, identify
+from prebake.codec.sent import send
+from prebake.identity.code import HANDLERS, identify
 
 arrow = pytest.importorskip("pyarrow.lib")
 

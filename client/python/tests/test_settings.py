@@ -26,8 +26,8 @@ import pytest
 from PIL import Image, ImageFile
 
 import prebake
-from prebake.identity import ambient, package_settings, world
-from prebake.snapshot import Snapshot
+from prebake.identity.snapshot import Snapshot
+from prebake.world import ambient, package_settings, world
 
 #: Down, up and to zero, as x86-64 has them.
 ROUNDING = (0x400, 0x800, 0xC00) if platform.machine() == "x86_64" else ()
@@ -184,7 +184,7 @@ SWITCHES = [
         "torch.get_float32_matmul_precision",
     ),
     also(
-        Switch(of_torch("device", "meta"), "prebake.identity.ambient.torch_modes", "modes of torch"),
+        Switch(of_torch("device", "meta"), "prebake.world.ambient.torch_modes", "modes of torch"),
         pytest.mark.torch,
     ),
     flag(dispatching, "torch._C._len_torch_dispatch_stack"),
@@ -249,20 +249,20 @@ SWITCHES = [
     also(
         Switch(
             lambda: attribute(decimal.getcontext(), "prec", 9),
-            "prebake.identity.ambient.decimal_context",
+            "prebake.world.ambient.decimal_context",
             "contexts",
         )
     ),
     also(
         Switch(
             lambda: trapping(decimal.Inexact),
-            "prebake.identity.ambient.decimal_context",
+            "prebake.world.ambient.decimal_context",
             "contexts",
         )
     ),
-    also(Switch(flushing, "prebake.identity.ambient.arithmetic", "arithmetic"), pytest.mark.torch),
+    also(Switch(flushing, "prebake.world.ambient.arithmetic", "arithmetic"), pytest.mark.torch),
     *(
-        also(Switch(functools.partial(rounding, way), "prebake.identity.ambient.arithmetic", "arithmetic"))
+        also(Switch(functools.partial(rounding, way), "prebake.world.ambient.arithmetic", "arithmetic"))
         for way in ROUNDING
     ),
     also(Switch(variable, "kept", "contexts")),

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake import snapshot
-from prebake.code import identify
-from prebake.errors import Refused
+from prebake.identity import snapshot
+from prebake.identity.code import identify
+from prebake.runtime.errors import Refused
 
 
 class Plain:

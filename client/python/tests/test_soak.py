@@ -10,7 +10,7 @@ import pytest
 from conftest import settle
 from soak_job import FILES, text
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 JOBS = 3
 ROUNDS = 5

@@ -15,8 +15,8 @@ import streams
 from conftest import SETTLED_SECONDS, TEXTS, Take, write_text
 
 import prebake
-from prebake import errors
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime import errors
 
 #: Of texts of 100 characters, in rows of 16.
 ROWS = 150

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: The first process computes, the second compares, the third is served.
 RUNS = 3

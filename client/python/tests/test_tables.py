@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from test_values import round_trip
 
-from prebake import Refused, tables, values
+from prebake import Refused
+from prebake.codec import tables, values
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -365,7 +366,7 @@ def test_another_version_does_not_read_it() -> None:
         "pickle loads",
         "importlib import_module",
         "prebake cached",
-        "prebake.tables importlib",
+        "prebake.codec.tables importlib",
     ],
 )
 def test_a_stream_that_asks_for_more_than_tables_are_made_of_is_not_read(asked: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from scripts import run_main
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 MAIN = """
 import concurrent.futures as cf, threading

@@ -19,9 +19,9 @@ from conftest import make_images
 from PIL import Image
 
 import prebake
-from prebake import _job
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 from prebake.leases.proof import CANARIES_MAX
+from prebake.runtime import daemon as runtime_daemon
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
@@ -117,7 +117,7 @@ def cache(
 
 
 def another_job() -> None:
-    _job._current = None
+    runtime_daemon._current = None
 
 
 @pytest.mark.parametrize(("kind", "loader"), CASES)
@@ -270,7 +270,7 @@ def test_it_looks_like_what_it_wraps(cache: Cache, made: Path) -> None:
 def test_tensors_come_back_as_they_were() -> None:
     from torchvision import tv_tensors
 
-    from prebake import values
+    from prebake.codec import values
 
     numbers = torch.arange(24, dtype=torch.uint8).reshape(2, 4, 3)
     boxes = torch.tensor([[0.0, 1.0, 2.0, 3.0]])

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import prebake
-from prebake import _job, collated
-from prebake._demo_daemon import PrivateDaemon
+from prebake.codec import collated
+from prebake.demo.daemon import PrivateDaemon
+from prebake.runtime import daemon as runtime_daemon
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
@@ -299,7 +300,7 @@ def test_what_is_gone_on_its_way_is_made_again(connected: None, root: Path, daem
     gc.collect()
     with pytest.raises(RuntimeError, match="changed here"):
         received(by, places, boot_id, gone, layout)
-    _job._current = None
+    runtime_daemon._current = None
     del copies
     gc.collect()
     prebake.wrap(files(root), [pixels])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from scripts import run_main
 
-from prebake import pipeline
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
+from prebake.pipeline import pipeline
 
 WRITES = {
     "a row": """
@@ -142,8 +142,8 @@ def test_a_trial_that_takes_longer_than_it_is_waited_for_is_not_overtaken(
     daemon: PrivateDaemon, tmp_path: Path
 ) -> None:
     (tmp_path / "main.py").write_text(
-        "import time\nimport pandas as pd, prebake\nimport prebake.leases.trial\n"
-        "prebake.leases.trial.WAIT_SECONDS = 0.1\n"
+        "import time\nimport pandas as pd, prebake\nimport prebake.trial.trial\n"
+        "prebake.trial.trial.WAIT_SECONDS = 0.1\n"
         "@prebake.cached\ndef f(i):\n    time.sleep(0.2)\n"
         "    return pd.to_datetime(['now']).asi8[0] if i == 6 else i\n"
         "print([str(f(i)) for i in range(8)][6])\n"

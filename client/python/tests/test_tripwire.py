@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prebake import tripwire
+from prebake.purity import tripwire
 
 
 @pytest.fixture(params=["as it lies in memory", "as documented"])
@@ -185,7 +185,7 @@ def test_another_kind_of_generator_put_there_by_a_step() -> None:
 
 def test_numpy_imported_meanwhile() -> None:
     code = """
-from prebake import tripwire
+from prebake.purity import tripwire
 token = tripwire.state()
 import numpy
 assert tripwire.moved(token) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripts import run_main
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 SCRIPT = """
 import codecs, pathlib

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake import Refused, fingerprint, values, writer
+from prebake import Refused, fingerprint
+from prebake.codec import values, writer
 
 
 def round_trip(value: Any) -> Any:

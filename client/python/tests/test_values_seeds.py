@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from prebake import Refused, tables, values, watched
-from prebake.errors import PrebakeWarning
-from prebake.leases import manifest, trial
+from prebake import Refused
+from prebake.codec import tables, values
+from prebake.leases import manifest, watched
+from prebake.runtime.errors import PrebakeWarning
+from prebake.trial import trial
 
 FUZZ = Path(__file__).parents[3] / "fuzz" / "python"
 SEEDS = sorted((FUZZ / "corpus").iterdir())

@@ -23,8 +23,11 @@ import pytest
 from conftest import Run, settle
 
 import prebake
-from prebake import _bin, _job, errors, values, verify
-from prebake._demo_daemon import PrivateDaemon
+from prebake.codec import values
+from prebake.demo.daemon import PrivateDaemon
+from prebake.leases import verify
+from prebake.runtime import daemon as runtime_daemon
+from prebake.runtime import errors, programs
 
 T = TypeVar("T")
 
@@ -120,7 +123,7 @@ def told(make: Callable[[], T]) -> tuple[T, list[str]]:
 
 
 def cli(daemon: PrivateDaemon, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = [str(_bin.path("prebake")), "--dir", str(daemon.folder / "cache"), *arguments]
+    command = [str(programs.path("prebake")), "--dir", str(daemon.folder / "cache"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
 
 
@@ -132,8 +135,8 @@ def status(daemon: PrivateDaemon) -> dict[str, Any]:
 
 def reconnect(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process as another job: a connection of its own, and nothing said yet."""
-    monkeypatch.setattr(_job, "_current", None)
-    monkeypatch.setattr(_job, "_retry_at", 0.0)
+    monkeypatch.setattr(runtime_daemon, "_current", None)
+    monkeypatch.setattr(runtime_daemon, "_retry_at", 0.0)
     monkeypatch.setattr(errors, "_said", set())
 
 

@@ -19,10 +19,10 @@ from PIL import Image, ImageOps
 from PIL.ImageOps import flip, invert
 
 import prebake
-from prebake import packages
-from prebake.code import Identity, identify
-from prebake.snapshot import Snapshot
-from prebake.watch import Watch
+from prebake.encoding.watch import Watch
+from prebake.identity.code import Identity, identify
+from prebake.identity.snapshot import Snapshot
+from prebake.runtime import packages
 
 SIZE = 3
 MEANS = [0.5, 0.25]
@@ -257,7 +257,9 @@ def test_an_epoch_of_what_is_compared_describes_nothing_and_sees_an_edit(
     epoch = lambda: [batch.tolist() for batch in wrapped.batches(size=1)]  # noqa: E731
     first = epoch()
     made: list[Any] = []
-    monkeypatch.setattr("prebake.subgraph.identify", lambda *given: made.append(given) or identify(*given))
+    monkeypatch.setattr(
+        "prebake.pipeline.subgraph.identify", lambda *given: made.append(given) or identify(*given)
+    )
     assert epoch() == first and not made
     monkeypatch.setitem(globals(), "SIZE", 5)
     assert epoch() != first and made

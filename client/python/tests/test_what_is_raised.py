@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scripts import run_main
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 SCRIPT = """
 import random, warnings

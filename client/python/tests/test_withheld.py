@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prebake import withheld
-from prebake.withheld import MEMORY_BYTES, Withheld
+from prebake.leases import pending_elements
+from prebake.leases.pending_elements import MEMORY_BYTES, Withheld
 
 
 @pytest.fixture(autouse=True)
 def nothing_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(withheld, "_spare", [])
+    monkeypatch.setattr(pending_elements, "_spare", [])
 
 
 def test_parts_are_as_they_were_when_they_were_kept() -> None:

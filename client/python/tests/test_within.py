@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from prebake._demo_daemon import PrivateDaemon
-from prebake.identity import within
+from prebake.demo.daemon import PrivateDaemon
+from prebake.world import within
 
 PROGRAM = """
 import contextlib, sys, textwrap

@@ -18,12 +18,12 @@ import pytest
 from conftest import installed
 
 import prebake
-from prebake import _bin
-from prebake._demo_daemon import PrivateDaemon
-from prebake.identity import world
+from prebake.demo.daemon import PrivateDaemon
 from prebake.leases.proof import CANARIES, CANARIES_MAX
 from prebake.leases.stream_proof import CANARIES as STREAM_CANARIES
 from prebake.leases.stream_proof import Head
+from prebake.runtime import programs
+from prebake.world import world
 
 Run = Callable[..., tuple[Any, int, str]]
 
@@ -122,7 +122,7 @@ def run(daemon: PrivateDaemon, tmp_path: Path) -> Run:
 
 def ask(daemon: PrivateDaemon, *command: str) -> str:
     """What the command line says."""
-    program = [str(_bin.path("prebake")), "--dir", str(daemon.folder / "cache"), *command]
+    program = [str(programs.path("prebake")), "--dir", str(daemon.folder / "cache"), *command]
     return subprocess.run(program, capture_output=True, text=True, check=True, timeout=60).stdout
 
 

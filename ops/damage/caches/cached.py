@@ -12,7 +12,7 @@ from typing import Any
 from values import COUNT, inputs, make
 
 import prebake
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 PACKAGES = ("prebake", "numpy")
 WRAPPED = COUNT // 2

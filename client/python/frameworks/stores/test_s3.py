@@ -6,7 +6,7 @@ import pytest
 from conftest import Node
 from s3_store import COUNTS, S3
 
-from prebake import remote
+from prebake.reads import object_store
 
 MAIN = """
 import json, os, sys, time
@@ -177,17 +177,17 @@ def test_many_objects_are_listed_as_they_would_be_asked_for(
 ) -> None:
     if versioned:
         s3.client.put_bucket_versioning(Bucket="data", VersioningConfiguration={"Status": "Enabled"})
-    urls = [s3.put(f"item/{i}", content(i % 50)) for i in range(remote.LIST_MIN)]
+    urls = [s3.put(f"item/{i}", content(i % 50)) for i in range(object_store.LIST_MIN)]
     s3.put("item/0", content(1))
     s3.client.delete_object(Bucket="data", Key="item/1")
-    listed, headed = remote.Store(), remote.Store()
+    listed, headed = object_store.Store(), object_store.Store()
     listed.look(urls)
-    monkeypatch.setattr(remote, "LIST_MIN", len(urls) + 1)
+    monkeypatch.setattr(object_store, "LIST_MIN", len(urls) + 1)
     headed.look(urls)
     assert listed.tag(urls[1]) is None and listed.tag(urls[2]) is not None
     assert [listed.tag(url) for url in urls] == [headed.tag(url) for url in urls]
     monkeypatch.setattr(headed, "_headed", lambda each: pytest.fail("asked one by one"))
-    monkeypatch.setattr(remote, "LIST_MIN", 1)
+    monkeypatch.setattr(object_store, "LIST_MIN", 1)
     headed.look(urls[2:], since=float("inf"))
 
 

@@ -1,1 +1,1 @@
-"""What code, values and the world around them are."""
+"""What code is: functions, classes, pipelines."""

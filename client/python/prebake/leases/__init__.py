@@ -1,1 +1,1 @@
-"""The shim's side of a lease: what may be served and stored, and how that is proven."""
+"""The shim's side of a lease: what is there, what is computed here, what is waited for."""

@@ -13,13 +13,14 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from prebake import graph, values
-from prebake.code import Identity
-from prebake.encoder import digest
-from prebake.errors import Refused
-from prebake.fill import Fill, nobody, nothing_ahead
-from prebake.identity.executed import CODE, VARIABLE, Reached, Scope, shown
-from prebake.refusals import not_cached
+from prebake.codec import values
+from prebake.encoding.encoder import digest
+from prebake.identity import graph
+from prebake.identity.code import Identity
+from prebake.leases.client import Fill, nobody, nothing_ahead
+from prebake.runtime.errors import Refused
+from prebake.runtime.refusals import not_cached
+from prebake.world.executed import CODE, VARIABLE, Reached, Scope, shown
 
 #: Lists under one description. Each is longer than the one before.
 LISTS_MAX = 16

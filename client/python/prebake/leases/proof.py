@@ -19,18 +19,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake import _job, tripwire, values
-from prebake.again import Again, Tripped
-from prebake.encoder import digest
-from prebake.errors import Refused, printable, warn_once
-from prebake.identity import world
-from prebake.identity.world import World
-from prebake.leases import kinds
-from prebake.leases.checked import Checked
-from prebake.leases.own_calls import OwnCalls
-from prebake.leases.trial import Trial
-from prebake.refusals import not_cached
-from prebake.verify import Verifier, difference
+from prebake.codec import values
+from prebake.encoding.encoder import digest
+from prebake.leases.restart_signals import Again, Tripped
+from prebake.leases.verify import Verifier, difference
+from prebake.purity import tripwire
+from prebake.runtime import daemon
+from prebake.runtime.errors import Refused, printable, warn_once
+from prebake.runtime.refusals import not_cached
+from prebake.trial import kinds
+from prebake.trial.checked import Checked
+from prebake.trial.own_calls import OwnCalls
+from prebake.trial.trial import Trial
+from prebake.world import world
+from prebake.world.world import World
 
 #: Items that have to be equal: one may be so by chance (0 times 2 is 0 times 3).
 CANARIES = 2
@@ -124,7 +126,7 @@ class Planner:
 
     def plan_once(self, graph_json: str) -> Any:
         """The same of a graph that this process asks for at every call of a function."""
-        here = _job.current()
+        here = daemon.current()
         plan = here.plan_once if here is not None and here.job is self.job else self.job.plan
         self.collection = plan(varied(graph_json, self.variants))
         return self.collection

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from prebake import tripwire
-from prebake.again import Tripped
-from prebake.encoder import digest
-from prebake.errors import Code, Refused, warn_once
-from prebake.identity import world
+from prebake.encoding.encoder import digest
 from prebake.leases.proof import CONTEXT, DEPTH_MAX, Split, element_digest
+from prebake.leases.restart_signals import Tripped
+from prebake.purity import tripwire
+from prebake.runtime.errors import Code, Refused, warn_once
+from prebake.world import world
 
 #: Elements that are made again: the first ones are as likely to differ as any.
 CANARIES = 4

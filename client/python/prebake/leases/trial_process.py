@@ -1,4 +1,4 @@
-"""The process that runs a function again beside the job that computed it; see `leases/trial.py`.
+"""The process that runs a function again beside the job that computed it; see `trial/trial.py`.
 
 Started as `python -m prebake.leases.trial_process` with a `Task` on stdin. It outlives the job: whoever comes
 next is to find what it found.
@@ -12,13 +12,13 @@ import pickle
 import sys
 from typing import Any
 
-from prebake import probe
-from prebake._startup import is_known
-from prebake.errors import Code
-from prebake.fill import Fill, nobody, nothing_ahead
-from prebake.judgement import Verdict
-from prebake.leases.trial import OF_ANY_INPUT, SECONDS_MAX, UNPROVEN, Task, entry, judged, untold
-from prebake.record import content_of, stat_of
+from prebake.leases.client import Fill, nobody, nothing_ahead
+from prebake.probe import probe
+from prebake.probe.analysis import Verdict
+from prebake.reads.record import content_of, stat_of
+from prebake.reads.startup_files import is_known
+from prebake.runtime.errors import Code
+from prebake.trial.trial import OF_ANY_INPUT, SECONDS_MAX, UNPROVEN, Task, entry, judged, untold
 
 #: A job writes its inputs anew, the same each time, as it begins: that ends soon.
 RUNS_MAX = 3

@@ -18,14 +18,15 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prebake import marks, packages
-from prebake.describe import described
-from prebake.errors import Refused
-from prebake.identity import world
+from prebake.known import marks
 from prebake.purity import kept, said
+from prebake.runtime import packages
+from prebake.runtime.describe import described
+from prebake.runtime.errors import Refused
+from prebake.world import world
 
 if TYPE_CHECKING:
-    from prebake.encoder import Encoder
+    from prebake.encoding.encoder import Encoder
 
 #: Packages whose state is no setting: generators are compared around each element; what is logged, and when a
 #: process ends, changes no value.

@@ -10,15 +10,15 @@ import logging
 import types
 from typing import TYPE_CHECKING
 
-from prebake import bytecode
-from prebake.errors import Code
-from prebake.identity.frame_names import READERS
-from prebake.symbols import Attribute, Call, Const, Name, sources
-from prebake.words import words
+from prebake.bytecode import instructions
+from prebake.bytecode.symbols import Attribute, Call, Const, Name, sources
+from prebake.runtime.errors import Code
+from prebake.runtime.words import words
+from prebake.world.frame_names import READERS
 
 if TYPE_CHECKING:
-    from prebake.encoder import Encoder
-    from prebake.scan import Scan
+    from prebake.encoding.encoder import Encoder
+    from prebake.purity.scan import Scan
 
 #: Readings of clocks, by their names in the table of calls.
 READINGS = words(
@@ -40,7 +40,7 @@ STEPS_MAX = 8
 
 def is_only_told(scan: Scan, call: Call, steps: int = STEPS_MAX) -> bool:
     """Whether what a call returns goes to a log and nowhere else."""
-    if call.escapes or not steps or READERS & bytecode.references(scan.function.__code__).names:
+    if call.escapes or not steps or READERS & instructions.references(scan.function.__code__).names:
         return False
     if not all(each is call or _is_reading(scan, each) for each in call.beside):
         # An operator of the user's own may keep it.

@@ -13,8 +13,9 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from prebake import bytecode, packages
-from prebake.calls import MUTATORS
+from prebake.bytecode import instructions
+from prebake.known.calls import MUTATORS
+from prebake.runtime import packages
 
 #: Members of a table that a function changes.
 MEMBERS_MAX = 1000
@@ -70,7 +71,7 @@ def is_setter(function: types.FunctionType) -> bool:
     if not _SETS.intersection(code.co_code[::2]):
         return False
     last = None
-    for each in bytecode.instructions_of(code):
+    for each in instructions.instructions_of(code):
         given = each if each.opname == "RETURN_CONST" else last if each.opname == "RETURN_VALUE" else None
         if given is not None and (
             given.opname not in ("LOAD_CONST", "RETURN_CONST") or given.argval is not None
@@ -173,7 +174,7 @@ def _does(code: types.CodeType) -> _Does:
     #: How many instructions ago a parameter was taken.
     given = 0
     flow = _Flow(code)
-    for each in bytecode.instructions_of(code):
+    for each in instructions.instructions_of(code):
         name = each.opname
         if returned and name in ("POP_TOP", "RETURN_VALUE"):
             does.goes_on_to.add(returned)
@@ -219,7 +220,7 @@ class _Flow:
         count = code.co_argcount + code.co_kwonlyargcount + stars
         # What a method is called of is not given to it: a count that goes on is no setting.
         self._made_of_it = set(code.co_varnames[:count]) - {"self", "cls"}
-        taken = (each for each in bytecode.instructions_of(code) if each.opname in _LOOKS)
+        taken = (each for each in instructions.instructions_of(code) if each.opname in _LOOKS)
         self._looked_at = {each.argval for each in taken}
         self._is_of_it = self._is_constant = False
         self._first = code.co_varnames[:1]

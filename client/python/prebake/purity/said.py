@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from prebake.calls import MUTATORS
-from prebake.identity import world
+from prebake.known.calls import MUTATORS
+from prebake.world import world
 
 #: Source files whose assignments are kept; others are parsed again whenever a module was imported.
 FILES_MAX = 8192

@@ -15,17 +15,20 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from prebake import bytecode, calls, namespaces, packages
-from prebake.errors import Code
-from prebake.instances import held
-from prebake.lookup import verdict_of
-from prebake.purity.callers import Site, Wanted
-from prebake.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
-from prebake.words import words
+from prebake.bytecode import instructions
+from prebake.bytecode.callers import Site, Wanted
+from prebake.bytecode.symbols import Attribute, Call, Const, Made, Name, Parameter, Symbol
+from prebake.encoding import namespaces
+from prebake.encoding.instances import held
+from prebake.known import calls
+from prebake.known.lookup import verdict_of
+from prebake.runtime import packages
+from prebake.runtime.errors import Code
+from prebake.runtime.words import words
 
 if TYPE_CHECKING:
-    from prebake.encoder import Encoder
-    from prebake.scan import Scan
+    from prebake.encoding.encoder import Encoder
+    from prebake.purity.scan import Scan
 
 #: Types of values that are seeds, of what code names.
 _SEEDS = (int, str, bytes, tuple)
@@ -131,7 +134,7 @@ class Seeds:
             parameter.name in scan.given
             and parameter.scope == scan.function.__code__.co_qualname
             and parameter not in scan.symbols.bindings
-            and parameter.name not in bytecode.references(scan.function.__code__).writes_cells
+            and parameter.name not in instructions.references(scan.function.__code__).writes_cells
         )
 
     def _is_given(self, parameter: Parameter) -> bool:

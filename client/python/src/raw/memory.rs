@@ -6,7 +6,7 @@ use pyo3::types::PyBytes;
 
 /// Whether each of these addresses holds these bytes.
 ///
-/// The caller answers for it that so many can be read there: `prebake.tripwire` tests on generators of its own where a state lies,
+/// The caller answers for it that so many can be read there: `prebake.purity.tripwire` tests on generators of its own where a state lies,
 /// and holds on to those that it asks for.
 #[pyfunction]
 pub(crate) fn lie_at(each: Vec<(usize, Bound<'_, PyBytes>)>) -> bool {

@@ -15,8 +15,9 @@ import os
 import re
 from typing import Any
 
-from prebake import calls, classes, packages
-from prebake.errors import Code
+from prebake.known import calls, classes
+from prebake.runtime import packages
+from prebake.runtime.errors import Code
 
 Json = dict[str, Any]
 

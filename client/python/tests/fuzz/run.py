@@ -25,7 +25,7 @@ from pathlib import Path
 
 import images
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 #: A job takes a second or two; one that takes longer hangs.
 JOB_SECONDS_MAX = 200

@@ -21,7 +21,7 @@ from typing import Any
 
 from builder import Program
 
-from prebake._demo_daemon import PrivateDaemon
+from prebake.demo.daemon import PrivateDaemon
 
 HASH_SEEDS = ("1", "22", "333")
 #: A run takes some ten milliseconds; one that was probed, seconds on a busy machine.

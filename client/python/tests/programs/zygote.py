@@ -25,12 +25,12 @@ import weakref
 from typing import Any
 
 #: What programs import. Those that are not installed are left out, and so are the programs that need them.
-HEAVY = ("prebake", "prebake.fill", "numpy", "pandas", "PIL.Image", "PIL.ImageFile", "PIL.ImageOps")
+HEAVY = ("prebake", "prebake.leases.client", "numpy", "pandas", "PIL.Image", "PIL.ImageFile", "PIL.ImageOps")
 #: And what Prebake and the standard library import when they are first used.
 LIGHT = [
-    "prebake.leases.trial",
-    "prebake.probe",
-    "prebake.verdict",
+    "prebake.trial.trial",
+    "prebake.probe.probe",
+    "prebake.leases.probe_cache",
     "prebake.wrap",
     "cloudpickle",
     "csv",
@@ -79,7 +79,7 @@ _alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def count_elements() -> None:
     """Notes what each collection of the user's values reused and computed, without keeping one alive."""
-    from prebake.fill import Fill
+    from prebake.leases.client import Fill
 
     begin = Fill.__init__
 
@@ -124,7 +124,7 @@ def run(request: dict[str, Any], out: int, said: int, counts: int) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     if not request["trials"]:
-        sys.modules["prebake.leases.trial"].AT_ONCE = 0  # type: ignore[attr-defined]
+        sys.modules["prebake.trial.trial"].AT_ONCE = 0  # type: ignore[attr-defined]
     for line in request.get("before", ()):
         exec(line, {})
     code = 1

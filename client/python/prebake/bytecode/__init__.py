@@ -1,0 +1,1 @@
+"""What code objects do, as far as their instructions show."""

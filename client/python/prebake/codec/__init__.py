@@ -1,0 +1,1 @@
+"""A value as an element's bytes, and back."""

@@ -1,0 +1,1 @@
+"""Why an identity is another in each process."""

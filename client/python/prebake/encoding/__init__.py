@@ -1,0 +1,1 @@
+"""The encoding that fingerprints are digests of: values, and what they hold."""

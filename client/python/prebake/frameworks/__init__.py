@@ -1,0 +1,1 @@
+"""What the shims of frameworks share."""

@@ -1,0 +1,57 @@
+"""Which subgraph of a pipeline is to blame for a hit that does not reproduce (see `verify`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from prebake.codec import values
+from prebake.known import marks
+from prebake.leases.client import Fill
+from prebake.leases.verify import difference
+from prebake.pipeline.source import Source, Step
+from prebake.runtime.errors import Refused
+
+
+def tolerance(steps: Iterable[Any]) -> float | None:
+    """By how much numbers may differ after the steps: what one may change, later ones take over."""
+    return max(filter(None, map(marks.tolerance, steps)), default=None)
+
+
+def blamed(
+    source: Source, steps: list[Step], i: int, middle: tuple[int, Fill] | None
+) -> tuple[int | None, str]:
+    """After how many of the steps item i is not the same twice, or not what is stored, if that can be told;
+    and what more there is to say. `middle`: how many are before the middle cut, and what is stored there."""
+    first, second = _stages(source, steps, i), _stages(source, steps, i)
+
+    def differs(cut: int, one: values.Encoded, other: values.Encoded) -> bool:
+        return bool(difference(one, other, tolerance([*source.shared(), *steps[:cut]])))
+
+    for cut in sorted(first.keys() & second.keys()):
+        if differs(cut, first[cut], second[cut]):
+            return cut, " between two runs"
+    more = ", though two runs agree: something it depends on changed unseen"
+    if middle is None or middle[0] not in first:
+        return None, more
+    cut, fill = middle
+    value = fill.stored(i)
+    return (cut if value is not None and differs(cut, _copied(value), first[cut]) else None), more
+
+
+def _stages(source: Source, steps: list[Step], i: int) -> dict[int, values.Encoded]:
+    """Item i after each of the steps, by how many they are, as far as that can be stored."""
+    stages, value = {}, source.load(i)
+    for cut in range(len(steps) + 1):
+        value = source.apply(value, steps[cut - 1]) if cut else value
+        if cut >= source.floor:
+            with contextlib.suppress(Refused):
+                stages[cut] = _copied(value)
+    return stages
+
+
+def _copied(value: Any) -> values.Encoded:
+    """A value as an element, copied: later steps may work in place."""
+    layout, parts = values.encode(value)
+    return values.Encoded(layout, [bytes(part) for part in parts])

@@ -1,0 +1,1 @@
+"""What an item reads: files, stats, objects of a store."""
