@@ -194,10 +194,10 @@ impl Inner {
             let learned = answer.and_then(|a| search.learn(&question, a, &mut self.state.lock()));
             if learned.is_err() {
                 // What was granted is not known: nobody may wait for it.
-                let _ = self.give_back(question.fingerprints);
+                let _ = self.give_back(&question.fingerprints);
             }
             waiting = learned?;
-            self.give_back(std::mem::take(&mut search.stale))?;
+            self.give_back(&std::mem::take(&mut search.stale))?;
             asked = true;
             search.window = search.window.saturating_mul(2);
         }
@@ -425,7 +425,7 @@ impl Search<'_> {
 
 impl State {
     /// Unknown items ahead that the next call looks at, and whether it asks for none: the first of a warm run, and those while a
-    /// sweep has what is expected located beside the job (see [`crate::prefault`]).
+    /// sweep has what is expected located beside the job (see `items::prefault`).
     fn next_window(&mut self) -> (bool, usize) {
         // A large data set is swept for longer than its job can ask for each batch by itself.
         let soon = self.sweeping && self.window < WARM_WINDOW && self.is_fault_known();

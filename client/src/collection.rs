@@ -3,11 +3,11 @@
 use crate::error::{Error, Result};
 use crate::inputs::{Inputs, Own};
 use crate::items::Items;
-use crate::paths::Paths;
+use crate::paths::{Paths, resolve};
 use crate::session::Session;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{self, Graph, source, world_request::Found, world_response::Standing as Answer};
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whether an item of a graph's source is its content alone, whatever it is called.
@@ -214,9 +214,4 @@ impl Collection {
         let warm = self.entries > 0;
         Items::new(session, self.id, self.bypass.clone(), inputs, warm)
     }
-}
-
-/// The job may change its working directory later.
-pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
-    absolute(path).map_err(|e| Error::internal(format!("cannot resolve {}: {e}", path.display())))
 }

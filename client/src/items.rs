@@ -1,22 +1,25 @@
 //! The items of a collection as one job sees them: which are known, where their elements lie.
 
+mod expected;
+mod prefault;
+mod sweep;
+
+pub(crate) use sweep::Sweep;
+
 use crate::blocks::Access;
 use crate::error::{Code, Error, Result};
-use crate::expected::Expected;
 use crate::inputs::{Inputs, Stamp};
 use crate::location::{Location, Span};
-use crate::prefault;
-use crate::report::{self, Outcome, Stats, Tally};
-use crate::session::Session;
+use crate::report::{Outcome, Stats, Tally};
+use crate::session::{OpenItems, Session, Staged};
 use crate::sparse::Sparse;
-use crate::staging::Staged;
-use crate::sweep::Sweep;
 use crate::view::View;
+use expected::Expected;
 use parking_lot::Mutex;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -132,7 +135,8 @@ impl Items {
                 expected: Expected::default(),
             }),
         });
-        inner.session.adopt(&inner);
+        let adopted: Weak<Inner> = Arc::downgrade(&inner);
+        inner.session.adopt(adopted);
         Items(inner)
     }
 
@@ -306,7 +310,7 @@ impl Drop for Items {
             let _ = self.commit();
             let leases = std::mem::take(&mut self.0.state.lock().leases);
             let fingerprints = leases.into_values().flatten().map(|lease| lease.fingerprint);
-            let _ = self.0.give_back(fingerprints.collect());
+            let _ = self.0.give_back(&fingerprints.collect::<Vec<_>>());
             self.report();
         }
     }
@@ -472,12 +476,21 @@ impl Inner {
         let report = state.tally.report(now);
         drop(state);
         if let Some(report) = report {
-            report::send(&self.session, self.collection, report);
+            self.session.tell(self.collection, report);
         }
     }
+}
 
-    /// Takes note of where an element that this job computed lies now.
-    pub(crate) fn committed(&self, staged: &Staged, location: &v1::Location) -> Result<()> {
+impl OpenItems for Inner {
+    fn collection(&self) -> u64 {
+        self.collection
+    }
+
+    fn tell_all(&self) {
+        self.tell(self.state.lock(), false);
+    }
+
+    fn committed(&self, staged: &Staged, location: &v1::Location) -> Result<()> {
         let location = Location::try_from(location)?;
         let mut state = self.state.lock();
         if state.inputs.fingerprint(staged.item) == Some(staged.fingerprint) {

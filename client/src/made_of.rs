@@ -1,10 +1,10 @@
 //! What items are made of: as their user tells it, and as it was last looked at.
 
-use crate::collection::resolve;
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
 use crate::items::Items;
-use crate::sweep::Sweep;
+use crate::items::Sweep;
+use crate::paths::resolve;
 use prebake_fingerprint::{Digest, FileStat};
 use std::path::PathBuf;
 use std::thread;

@@ -2,11 +2,15 @@
 //!
 //! A first batch waits until all of a job's paths were taken: to fill fresh memory takes longer than all the rest of that.
 
-use crate::collection::resolve;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
+
+/// The job may change its working directory later.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+    absolute(path).map_err(|e| Error::internal(format!("cannot resolve {}: {e}", path.display())))
+}
 
 /// See the module.
 #[derive(Debug, Default, Clone)]

@@ -1,13 +1,12 @@
 //! Handing over what this job computed.
 
-use crate::channel::DEADLINE;
 use crate::error::{Code, Error, Result};
 use crate::items::{Inner, Items};
 use crate::report::Outcome;
-use crate::session::ITEMS_MAX;
-use crate::staging::Staged;
+use crate::session::Staged;
 use prebake_fingerprint::Digest;
-use prebake_proto::v1::{Element, ReleaseRequest};
+use prebake_proto::v1::Element;
+use std::sync::Arc;
 
 /// How an element was made.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,7 +41,7 @@ impl Items {
         let name = state.inputs.name(i).into_owned();
         drop(state);
         if !holds {
-            inner.give_back(vec![lease.fingerprint])?;
+            inner.give_back(&[lease.fingerprint])?;
             inner.state.lock().tally.stats.bypassed += 1;
             return Ok(false);
         }
@@ -66,9 +65,12 @@ impl Items {
             outcome,
             element,
         };
-        let stored = inner.session.staging.put(inner, staged, parts);
+        let stored = inner
+            .session
+            .staging
+            .put(&inner.session, Arc::clone(inner) as _, staged, parts);
         if stored.is_err() {
-            inner.give_back(vec![lease.fingerprint])?;
+            inner.give_back(&[lease.fingerprint])?;
         }
         let stats = &mut inner.state.lock().tally.stats;
         match stored {
@@ -104,25 +106,14 @@ impl Items {
         let fingerprints = {
             let mut state = self.0.state.lock();
             let ended = items.iter().filter_map(|i| state.take_lease(*i));
-            ended.map(|lease| lease.fingerprint).collect()
+            ended.map(|lease| lease.fingerprint).collect::<Vec<_>>()
         };
-        self.0.give_back(fingerprints)
+        self.0.give_back(&fingerprints)
     }
 }
 
 impl Inner {
-    pub(crate) fn give_back(&self, fingerprints: Vec<Digest>) -> Result<()> {
-        for some in fingerprints.chunks(ITEMS_MAX) {
-            let request = ReleaseRequest {
-                session: self.session.id,
-                collection: self.collection,
-                fingerprints: some.iter().map(|f| f.0.to_vec().into()).collect(),
-            };
-            let call = self
-                .session
-                .call(DEADLINE, |mut c| async move { c.release(request).await });
-            call?;
-        }
-        Ok(())
+    pub(crate) fn give_back(&self, fingerprints: &[Digest]) -> Result<()> {
+        self.session.give_back(self.collection, fingerprints)
     }
 }

@@ -1,8 +1,6 @@
 //! What a job read, counted here and told to the daemon now and then.
 
-use crate::data::PACKET_BYTES_MAX;
 use crate::location::Location;
-use crate::session::Session;
 use prebake_proto::v1::{BlockReads, Report};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,9 +8,6 @@ use std::time::Duration;
 /// Warm reads make no call, so reports are all the daemon knows of them. Often enough for its eviction, seldom enough to
 /// cost nothing. A process that is killed, as workers of a cluster are, takes what it has not told yet with it.
 const INTERVAL: Duration = Duration::from_millis(250);
-
-/// Blocks of one packet: the numbers of each take less than 40 bytes.
-const READS_MAX: usize = PACKET_BYTES_MAX / 40 - 2;
 
 /// How an element came to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,23 +116,6 @@ impl Tally {
                 })
                 .collect(),
         })
-    }
-}
-
-/// Sends a report. One that does not arrive is not worth failing for.
-pub(crate) fn send(session: &Session, collection: u64, mut report: Report) {
-    let reads = std::mem::take(&mut report.reads);
-    let mut parts = reads.chunks(READS_MAX);
-    loop {
-        // Outcomes go with the first part.
-        let part = Report {
-            collection,
-            reads: parts.next().unwrap_or_default().to_vec(),
-            ..std::mem::take(&mut report)
-        };
-        if session.tell(part).is_err() || parts.len() == 0 {
-            return;
-        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! One process's connection to the daemon, and what it got through it.
 
+mod staging;
+
+pub(crate) use staging::Staged;
+
 use crate::blocks::{Access, Blocks, Mapping, Which};
 use crate::channel::{Channel, DEADLINE};
 use crate::clock::Clock;
@@ -7,19 +11,19 @@ use crate::data::{DataSocket, PACKET_BYTES_MAX};
 use crate::error::{Code, Error, Result};
 use crate::folder::Folder;
 use crate::gather::gathered;
-use crate::items::Inner;
 use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::raw::{Held, OfProcess, SharedMemory};
-use crate::staging::Staging;
 use crate::stream::Stream;
 use crate::view::View;
 use parking_lot::Mutex;
+use prebake_fingerprint::Digest;
 use prebake_proto::v1::cache_client::CacheClient;
 use prebake_proto::v1::{
-    self, AcquireRequest, AcquireResponse, Graph, Hello, PlanRequest, PlanResponse, Remember, Report,
-    data_request, data_response,
+    self, AcquireRequest, AcquireResponse, Graph, Hello, PlanRequest, PlanResponse, ReleaseRequest, Remember,
+    Report, data_request, data_response,
 };
 use prost::Message;
+use staging::Staging;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -31,9 +35,22 @@ const PROTOCOL_VERSION: u32 = 4;
 /// Items in one request. Bounds its size (about 100 bytes each) and how long the daemon is busy with it.
 pub(crate) const ITEMS_MAX: usize = 4096;
 
+/// Blocks of one packet that reports reads: the numbers of each take less than 40 bytes.
+const READS_MAX: usize = PACKET_BYTES_MAX / 40 - 2;
+
 /// Longest answer to a call. One to Acquire has the layout of every element it found, up to 1 MiB each; a batch of such
 /// is at most some hundreds.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// What a session asks of the items that are open in it.
+pub(crate) trait OpenItems: Send + Sync {
+    /// Their collection's number.
+    fn collection(&self) -> u64;
+    /// Tells the daemon what was read and not told yet.
+    fn tell_all(&self);
+    /// Takes note of where an element that this job computed lies now.
+    fn committed(&self, staged: &Staged, location: &v1::Location) -> Result<()>;
+}
 
 /// Everything between this process and the daemon. Ends, with its leases, when it is dropped or the process ends.
 pub(crate) struct Session {
@@ -47,7 +64,7 @@ pub(crate) struct Session {
     /// Content digests to tell the daemon with the next question.
     pub(crate) learned: Mutex<Vec<Remember>>,
     /// Those whose reads may not be reported yet.
-    items: Mutex<Vec<Weak<Inner>>>,
+    items: Mutex<Vec<Weak<dyn OpenItems>>>,
     /// Set by the first call that finds the daemon gone, so that no later one waits for it.
     lost: AtomicBool,
 }
@@ -350,10 +367,10 @@ impl Session {
     }
 
     /// Lists items among those that are reported at exit.
-    pub(crate) fn adopt(&self, items: &Arc<Inner>) {
+    pub(crate) fn adopt(&self, items: Weak<dyn OpenItems>) {
         let mut all = self.items.lock();
         all.retain(|known| known.strong_count() > 0);
-        all.push(Arc::downgrade(items));
+        all.push(items);
     }
 
     /// Tells the daemon all that it was not told yet. Does nothing in a forked child.
@@ -361,16 +378,42 @@ impl Session {
         if self.is_here() {
             let items: Vec<_> = self.items.lock().iter().filter_map(Weak::upgrade).collect();
             for items in items {
-                items.tell(items.state.lock(), false);
+                items.tell_all();
             }
             self.flush_learned();
             self.wait_until_told();
         }
     }
 
-    /// Tells what was read, without waiting until the daemon has heard it.
-    pub(crate) fn tell(&self, report: Report) -> Result<()> {
-        self.unless_lost(|| self.sockets.data.lock().tell(data_request::Kind::Report(report)))
+    /// Tells what was read, without waiting until the daemon has heard it. What does not arrive is not worth failing for.
+    pub(crate) fn tell(&self, collection: u64, mut report: Report) {
+        let reads = std::mem::take(&mut report.reads);
+        let mut parts = reads.chunks(READS_MAX);
+        loop {
+            // Outcomes go with the first part.
+            let part = Report {
+                collection,
+                reads: parts.next().unwrap_or_default().to_vec(),
+                ..std::mem::take(&mut report)
+            };
+            let told = self.unless_lost(|| self.sockets.data.lock().tell(data_request::Kind::Report(part)));
+            if told.is_err() || parts.len() == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Gives leases back: others may compute these items then.
+    pub(crate) fn give_back(&self, collection: u64, fingerprints: &[Digest]) -> Result<()> {
+        for some in fingerprints.chunks(ITEMS_MAX) {
+            let request = ReleaseRequest {
+                session: self.id,
+                collection,
+                fingerprints: some.iter().map(|f| f.0.to_vec().into()).collect(),
+            };
+            self.call(DEADLINE, |mut c| async move { c.release(request).await })?;
+        }
+        Ok(())
     }
 
     /// Waits until the daemon has heard all that it was told: packets are taken in turn.

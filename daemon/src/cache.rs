@@ -5,11 +5,12 @@ use crate::{
     catalog::Catalog,
     clock::Clock,
     codes,
-    collection::{Answers, Collection, Domain, Origin, Reason, Request},
+    collection::{Answers, Collection, Origin, Reason, Request},
     config::Config,
+    domain::Domain,
     error::Result,
     graphs::Graphs,
-    index::{IndexSpace, IndexStore, Space},
+    index::{IndexStore, Space},
     metrics::Metrics,
     misses::{Cause, Misses},
     quarantine::Quarantine,
@@ -17,7 +18,7 @@ use crate::{
     segment::{BlockId, SegmentId},
     session::{Peer, Session, SessionId, Sessions},
     stopped,
-    tier::{ram::RamTier, ssd::SsdTier},
+    tier::{IndexSpace, ram::RamTier, ssd::SsdTier},
 };
 use prebake_fingerprint::{Digest, Graph};
 use std::{

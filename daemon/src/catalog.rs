@@ -1,7 +1,8 @@
 //! All collections, found by trust domain and subgraph digest.
 
 use crate::{
-    collection::{Collection, Domain, Nearest, Origin},
+    collection::{Collection, Nearest, Origin},
+    domain::Domain,
     error::{Error, Kind, Result},
     random::Random,
 };

@@ -2,12 +2,13 @@
 
 use crate::{
     clock::Clock,
+    domain::Domain,
     entries::Entries,
     error::Result,
     lease::{Holder, LEASES_MAX, LeaseTable, Token},
     names::Names,
     random::Random,
-    segment::{Cost, OpenSegment, Segment, SegmentId},
+    segment::{Cost, OpenSegment, Owner, Segment, SegmentId},
     session::SessionId,
     tag::{Tag, Tagger},
     tier::ssd::{SsdTier, Why},
@@ -26,10 +27,6 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
-
-/// Who may serve each other's entries. Today: one user, as the kernel names it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Domain(pub String);
 
 /// Who made a collection, and when.
 #[derive(Debug, Default, Clone)]
@@ -95,6 +92,15 @@ pub struct Collection {
 }
 
 impl Collection {
+    /// Whose elements its segments hold.
+    pub fn owner(&self) -> Owner<'_> {
+        Owner {
+            domain: &self.domain,
+            graph: &self.graph,
+            world: self.worlds.first(),
+        }
+    }
+
     /// A collection without entries.
     ///
     /// # Errors

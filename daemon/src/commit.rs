@@ -104,8 +104,8 @@ impl Cache {
             held.value_len >= self.segment_bytes() || held.rows >= SEGMENT_ROWS
         });
         let closing = if full { open.take() } else { None };
-        let behind = open.as_ref().and_then(|open| open.write_behind(&self.ram));
-        let must_wait = open.as_ref().is_some_and(|open| open.is_behind(&self.ram));
+        let behind = open.as_ref().and_then(|open| open.write_behind(&*self.ram));
+        let must_wait = open.as_ref().is_some_and(|open| open.is_behind(&*self.ram));
         drop(open);
         if behind.is_some() || closing.is_some() {
             let (cache, owner) = (Arc::clone(self), Arc::clone(collection));
@@ -122,7 +122,7 @@ impl Cache {
     /// Disk work that a commit leaves behind. Blocking.
     fn write_out(&self, collection: &Collection, behind: Option<WriteBehind>, closing: Option<OpenSegment>) {
         if let Some(behind) = behind {
-            let written = behind.run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
+            let written = behind.run(&*self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
             self.settle(collection, behind.segment(), written);
         }
         if let Some(segment) = closing {
@@ -172,11 +172,11 @@ impl Cache {
                 len,
                 cost,
             };
-            let appended = match open.append(&row, &self.ram, &mut copy) {
+            let appended = match open.append(&row, &*self.ram, &mut copy) {
                 Err(full) if full.code() == "ram-full" => {
                     // Blocks that only wait for the disk may be all that is in the way: then wait for it.
                     self.write_now(collection, open)?;
-                    self.with_room(|| open.append(&row, &self.ram, &mut copy))
+                    self.with_room(|| open.append(&row, &*self.ram, &mut copy))
                 }
                 appended => appended,
             };
@@ -214,7 +214,7 @@ impl Cache {
     fn write_now(&self, collection: &Collection, open: &OpenSegment) -> Result<()> {
         let written = open
             .writer()
-            .run(&self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
+            .run(&*self.ram, &mut |s, bytes| self.ssd.reserve(s, bytes));
         // What the system said is told once, of the segment.
         let failed = written
             .as_ref()
@@ -266,8 +266,8 @@ impl Cache {
     /// Makes a segment durable, or gives it up. Blocking.
     pub fn close_segment(&self, collection: &Collection, open: OpenSegment) {
         let segment = Arc::clone(open.segment());
-        let metadata = description::metadata(collection);
-        let closed = open.close(&self.ram, &metadata, |s, bytes| self.ssd.reserve(s, bytes));
+        let metadata = description::metadata(&collection.owner());
+        let closed = open.close(&*self.ram, &metadata, |s, bytes| self.ssd.reserve(s, bytes));
         if closed.is_ok() {
             self.remember(&segment);
             notes::keep(self, collection);

@@ -4,7 +4,7 @@
 use crate::{
     cgroup,
     error::{Error, Kind, Result},
-    tier::ram::RamTier,
+    memory::BLOCK_BYTES,
 };
 use serde::Deserialize;
 use std::{net::SocketAddr, path::PathBuf};
@@ -20,6 +20,9 @@ const RAM_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// SSD if nothing is said: a few ImageNets' worth of decoded samples is for the user to grant.
 const SSD_BYTES_DEFAULT: u64 = 32 << 30;
+
+/// Least RAM budget that can work at all: a few blocks for writers and readers, and one to keep.
+pub const RAM_BYTES_MIN: u64 = 10 * BLOCK_BYTES;
 
 /// Least SSD budget: one segment being written beside one kept.
 pub const SSD_BYTES_MIN: u64 = 16 << 20;
@@ -55,7 +58,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dir: PathBuf::new(),
-            ram_bytes: memory_bytes().map_or(RAM_BYTES_DEFAULT, |b| (b / RAM_SHARE).max(RamTier::BYTES_MIN)),
+            ram_bytes: memory_bytes().map_or(RAM_BYTES_DEFAULT, |b| (b / RAM_SHARE).max(RAM_BYTES_MIN)),
             ssd_bytes: SSD_BYTES_DEFAULT,
             metrics_address: None,
             cpu_hour_price: CPU_HOUR_PRICE_DEFAULT,
@@ -86,12 +89,8 @@ impl Config {
         if self.dir.as_os_str().is_empty() {
             return bad("no folder given: set --dir".into());
         }
-        if self.ram_bytes < RamTier::BYTES_MIN {
-            return bad(format!(
-                "ram_bytes {} is under {}",
-                self.ram_bytes,
-                RamTier::BYTES_MIN
-            ));
+        if self.ram_bytes < RAM_BYTES_MIN {
+            return bad(format!("ram_bytes {} is under {}", self.ram_bytes, RAM_BYTES_MIN));
         }
         if self.ssd_bytes < SSD_BYTES_MIN {
             return bad(format!("ssd_bytes {} is under {SSD_BYTES_MIN}", self.ssd_bytes));

@@ -1,9 +1,6 @@
 //! What looks wrong in how jobs use the cache, for `prebake doctor`.
 
-use crate::{
-    cache::Cache,
-    collection::{Collection, Domain},
-};
+use crate::{cache::Cache, collection::Collection, domain::Domain};
 use prebake_fingerprint::{Digest, Operator, compare};
 use prebake_proto::v1;
 use std::{

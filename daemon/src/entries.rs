@@ -15,9 +15,6 @@ use std::sync::{Arc, Weak};
 /// Ghosts of a collection, which explain misses. Past so many, or a quarter of its entries, all are forgotten.
 pub const GHOSTS_MAX: usize = 100_000;
 
-/// What a row takes here: its tag, its place in the tables at their emptiest, its name, and its part of a run.
-pub const ENTRY_BYTES: u64 = 32;
-
 /// What is kept of a segment that is gone, in rows: some 600 bytes.
 const HOME_ROWS: usize = 32;
 
@@ -266,7 +263,7 @@ mod tests {
     #[test]
     fn what_is_evicted_and_stored_again_and_again_takes_no_more_each_time() {
         let folder = tempfile::tempdir().unwrap();
-        let ram = Arc::new(RamTier::new(RamTier::BYTES_MIN, false).unwrap());
+        let ram = Arc::new(RamTier::new(crate::config::RAM_BYTES_MIN, false).unwrap());
         let (budget, clock) = (Budget::new(1 << 30, "ssd-full"), Arc::new(SystemClock::default()));
         let ssd = SsdTier::new(
             folder.path().into(),

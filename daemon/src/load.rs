@@ -105,7 +105,7 @@ impl Collection {
     }
 
     fn keys(&self, segment: &Segment) -> Result<Keys> {
-        let rows = segment.load(self)?;
+        let rows = segment.load(&self.owner())?;
         let items = rows.items();
         let (tags, names) = items
             .map(|(input, name)| (self.tagger.tag(&input), Names::hash(name)))

@@ -1,12 +1,8 @@
 //! What did not reproduce: it is quarantined, and what is stored of it and downstream of it is dropped.
 
 use crate::{
-    cache::Cache,
-    collection::{Collection, Domain},
-    error::Result,
-    quarantine::Quarantined,
-    session::Session,
-    tier::ssd::Why,
+    cache::Cache, collection::Collection, domain::Domain, error::Result, quarantine::Quarantined,
+    session::Session, tier::ssd::Why,
 };
 use prebake_fingerprint::{Digest, Graph};
 

@@ -1,7 +1,8 @@
 //! Why jobs had to compute: the last jobs of each trust domain, by collection.
 
 use crate::{
-    collection::{Collection, Domain, Reason},
+    collection::{Collection, Reason},
+    domain::Domain,
     refusals::DOMAINS_MAX,
     session::{Session, SessionId},
     tier::ssd::Gone,

@@ -4,7 +4,8 @@
 
 use crate::{
     cache::Cache,
-    collection::{Collection, Domain, Origin},
+    collection::{Collection, Origin},
+    domain::Domain,
     index::Space,
 };
 use prebake_fingerprint::{Digest, Graph, Note};

@@ -10,7 +10,7 @@ use crate::{
     descriptors::Descriptors,
     error::{Error, Kind, Result},
     graphs::Graphs,
-    index::{self, IndexSpace, IndexStore},
+    index::{self, IndexStore},
     memory::BLOCK_BYTES,
     metrics::Metrics,
     misses::Misses,
@@ -18,8 +18,9 @@ use crate::{
     random::{Random, SystemRandom},
     recovery::{self, Report},
     refusals::Refusals,
+    segment::Blocks,
     session::Sessions,
-    tier::{ram::RamTier, ssd::SsdTier},
+    tier::{IndexSpace, ram::RamTier, ssd::SsdTier},
     vfs::{OsVfs, Vfs},
 };
 use std::sync::Arc;
@@ -161,5 +162,5 @@ fn ram_bytes(config: &Config, descriptors: Descriptors, warnings: &mut Vec<Strin
     for warning in &*warnings {
         tracing::warn!("{warning}");
     }
-    bytes.max(RamTier::BYTES_MIN)
+    bytes.max(crate::config::RAM_BYTES_MIN)
 }

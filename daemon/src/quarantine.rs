@@ -9,7 +9,7 @@ mod file;
 
 use crate::{
     codes,
-    collection::Domain,
+    domain::Domain,
     error::{Error, Kind, Result},
     vfs::Vfs,
 };

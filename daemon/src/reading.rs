@@ -2,11 +2,11 @@
 
 use crate::{
     cache::{Cache, domain},
-    collection::Domain,
+    domain::Domain,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block},
     read_ahead::{Piece, ReadAhead},
-    segment::{BlockId, From, Segment, SegmentId},
+    segment::{BlockId, Blocks, From, Segment, SegmentId},
     session::Session,
     task,
     tier::ssd::Why,
@@ -20,7 +20,7 @@ impl Cache {
     /// `gone` if the segment was evicted or is another's; `ram-full`.
     pub fn block(&self, domain: &Domain, id: BlockId) -> Result<(Arc<Block>, From)> {
         let segment = self.segment(domain, id.segment)?;
-        let block = self.with_room(|| segment.block(id.index, &self.ram));
+        let block = self.with_room(|| segment.block(id.index, &*self.ram));
         let read = block.as_ref().map(|(_, from)| match from {
             From::Ssd => BLOCK_BYTES,
             From::Ram => 0,
@@ -35,7 +35,7 @@ impl Cache {
         let segment = segment.ok().filter(|segment| id.index < segment.blocks());
         let block = segment
             .as_ref()
-            .and_then(|segment| segment.resident(id.index, &self.ram));
+            .and_then(|segment| segment.resident(id.index, &*self.ram));
         (block, segment.is_some())
     }
 
@@ -68,7 +68,7 @@ impl Cache {
     /// As [`Cache::block`].
     pub fn read(self: &Arc<Self>, domain: &Domain, piece: &Piece, into: &mut [u8]) -> Result<u64> {
         let segment = self.segment(domain, piece.segment)?;
-        let read = segment.read(&piece.range, into, &self.ram);
+        let read = segment.read(&piece.range, into, &*self.ram);
         self.note_read(segment.id, read.as_ref().copied());
         if !self.ram.has_room() && self.ram.is_offered(read.as_ref().copied().unwrap_or(0)) {
             let (cache, index) = (Arc::clone(self), (piece.range.start / BLOCK_BYTES) as u32);
@@ -79,7 +79,7 @@ impl Cache {
 
     /// Offers a block to the policy of the RAM tier.
     fn bring(&self, segment: &Segment, index: u32) {
-        match segment.block(index, &self.ram) {
+        match segment.block(index, &*self.ram) {
             Ok((_, From::Ram)) => {}
             Ok((_, From::Ssd)) => self.note_read(segment.id, Ok(BLOCK_BYTES)),
             // Others were quicker to take what room there was.

@@ -3,7 +3,8 @@
 
 use crate::{
     cache::Cache,
-    collection::{Collection, Domain},
+    collection::Collection,
+    domain::Domain,
     error::{Error, Kind, Result},
     index::{IndexStore, Space},
     notes,

@@ -1,6 +1,6 @@
 //! What jobs said they will not have cached: the last few of each trust domain.
 
-use crate::{codes, collection::Domain, session::Session};
+use crate::{codes, domain::Domain, session::Session};
 use parking_lot::Mutex;
 use prebake_proto::leaf::cut;
 use std::collections::{HashMap, VecDeque};

@@ -270,11 +270,12 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::Blocks;
     use crate::{memory::BLOCK_BYTES, segment::SegmentId};
 
     #[test]
     fn what_a_job_may_have_mapped_is_counted_until_it_returns_it() {
-        let ram = RamTier::new(RamTier::BYTES_MIN, false).unwrap();
+        let ram = RamTier::new(crate::config::RAM_BYTES_MIN, false).unwrap();
         let before = ram.budget().used();
         let sessions = Sessions::at_most(2);
         let session = sessions.open(Peer { uid: 1, pid: 1 }, "job".into()).unwrap();
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_as_much_staging_memory_again_has_it_already() {
-        let ram = RamTier::new(RamTier::BYTES_MIN, false).unwrap();
+        let ram = RamTier::new(crate::config::RAM_BYTES_MIN, false).unwrap();
         let before = ram.budget().used();
         let sessions = Sessions::at_most(2);
         let session = sessions.open(Peer { uid: 1, pid: 1 }, "job".into()).unwrap();

@@ -9,35 +9,17 @@
 //! The first world stays the first, and each segment's footer names it. The index tells which others are proven; a record
 //! whose first world is not that of the segments is of other elements, and not believed: then clients compare again.
 
-use crate::{
-    cache::{Cache, domain},
-    collection::Collection,
-    error::{Error, Kind, Result},
-    index::Space,
-    notes,
-    session::Session,
-};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use prebake_fingerprint::Digest;
-use prebake_proto::{
-    leaf::cut,
-    v1::{self, world_request::Found, world_response::Standing},
-};
-use prost::Message;
+use prebake_proto::v1::{self, world_response::Standing};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Worlds kept of one collection, the newest: each edit of a script is one, and each takes some 40 bytes. A world that was
 /// forgotten is compared again.
 pub const WORLDS_MAX: usize = 256;
 
-/// Bytes of a description: a digest for each of some hundred files and variables.
-const DESCRIPTION_BYTES_MAX: usize = 48 << 10;
-
-/// Bytes of what differs, in words.
-const WHY_BYTES_MAX: usize = 1024;
-
 /// A variant's key and why there is one.
-type Variant = (Digest, String);
+pub type Variant = (Digest, String);
 
 /// What was found in a world, or in a part of one.
 struct Known {
@@ -47,15 +29,17 @@ struct Known {
     part: bool,
 }
 
+/// What is known of a collection's worlds.
 #[derive(Default)]
-struct State {
+pub struct State {
     /// Whether the index was asked.
-    read: bool,
+    pub read: bool,
     /// What the segments that were found at start say is the first.
     found: BTreeSet<Option<Digest>>,
     /// The world that others are compared with; None while there is none, or while it is not known.
-    first: Option<Digest>,
-    description: Vec<u8>,
+    pub first: Option<Digest>,
+    /// What the first world is made of, for people.
+    pub description: Vec<u8>,
     /// The others, oldest first.
     others: VecDeque<Known>,
     /// Those that were told that they are unproven, and have not said what they found. Not kept.
@@ -80,6 +64,11 @@ pub struct Summary {
 }
 
 impl Worlds {
+    /// What is known, and the right to add to it.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
+    }
+
     /// The world that others are compared with, as far as it is known now.
     pub fn first(&self) -> Option<Digest> {
         let state = self.0.lock();
@@ -119,7 +108,7 @@ impl State {
 
     /// Where a world stands, and whether it became the first. `begins` says that there is nothing that could be another
     /// world's, and that its job is about to add the first entry.
-    fn stand(&mut self, world: Digest, begins: bool, part: bool) -> (Standing, bool) {
+    pub fn stand(&mut self, world: Digest, begins: bool, part: bool) -> (Standing, bool) {
         let begins = self.first.is_none() && begins && self.others.is_empty();
         if begins {
             self.first = Some(world);
@@ -156,7 +145,7 @@ impl State {
 
     /// Takes note of what was found in a world; whether that is new. What was found first stays, but that a later element
     /// differs counts for more than that those before were equal.
-    fn learn(&mut self, world: Digest, variant: Option<Variant>, part: bool) -> bool {
+    pub fn learn(&mut self, world: Digest, variant: Option<Variant>, part: bool) -> bool {
         self.asked.remove(&world);
         if self.first == Some(world) {
             return false;
@@ -175,7 +164,8 @@ impl State {
         true
     }
 
-    fn record(&self) -> v1::Worlds {
+    /// As the index keeps it.
+    pub fn record(&self) -> v1::Worlds {
         let world = |known: &Known| v1::World {
             digest: known.world.0.to_vec().into(),
             variant: known.variant.as_ref().map(|(key, why)| v1::Variant {
@@ -197,7 +187,8 @@ impl State {
         }
     }
 
-    fn recall(&mut self, record: v1::Worlds) {
+    /// Takes over what the index kept.
+    pub fn recall(&mut self, record: v1::Worlds) {
         let variant = |variant: v1::Variant| Some((Digest::try_from(&variant.key[..]).ok()?, variant.why));
         let world = |world: v1::World| {
             Some(Known {
@@ -217,7 +208,7 @@ impl State {
     }
 
     /// Believes what was recalled only if it is of the elements that there are.
-    fn match_found(&mut self) {
+    pub fn match_found(&mut self) {
         let first = BTreeSet::from([self.first]);
         if !self.found.is_empty() && self.found != first {
             self.first = self.agreed();
@@ -227,86 +218,11 @@ impl State {
     }
 }
 
-/// Where a caller's world stands, after what it found.
-///
-/// # Errors
-/// `bad-request` for what is no digest or too long; `no-collection`.
-pub fn stand(cache: &Cache, session: &Session, ask: v1::WorldRequest) -> Result<v1::WorldResponse> {
-    let collection = cache.catalog.get(ask.collection, &domain(session))?;
-    let bad = |what: &str| Error::new(Kind::Invalid, "bad-request", what.to_owned());
-    let digest = |bytes: &[u8]| Digest::try_from(bytes).map_err(|_| bad("a world or variant is a digest"));
-    let world = digest(&ask.world)?;
-    if ask.description.len() > DESCRIPTION_BYTES_MAX {
-        return Err(bad("the description of a world is too long"));
-    }
-    let found = match ask.found {
-        None => None,
-        Some(Found::Agrees(_)) => Some(None),
-        Some(Found::Differs(variant)) => Some(Some((digest(&variant.key)?, cut(variant.why, WHY_BYTES_MAX)))),
-    };
-    let mut state = collection.worlds.0.lock();
-    if !std::mem::replace(&mut state.read, true) {
-        let key = notes::key(&collection.domain, collection.graph.digest());
-        let value = cache.index.get(Space::Worlds, &key).ok().flatten();
-        if let Some(record) = value.and_then(|value| v1::Worlds::decode(&value[..]).ok()) {
-            state.recall(record);
-        }
-        state.match_found();
-    }
-    let differs = matches!(found, Some(Some(_)));
-    let mut changed = found.is_some_and(|found| state.learn(world, found, ask.part));
-    // Segments whose rows could not be read yet were made in some world that is not known here.
-    let begins = ask.begins && collection.is_empty() && collection.is_loaded();
-    let (mut standing, new) = state.stand(world, begins, ask.part);
-    changed |= new;
-    if state.first == Some(world) && state.description.is_empty() && !ask.description.is_empty() {
-        state.description = ask.description.to_vec();
-        changed = true;
-    }
-    let kept = if changed {
-        keep(cache, &collection, &state, differs)
-    } else {
-        Ok(())
-    };
-    drop(state);
-    if let Err(error) = kept {
-        cache.metrics.errors.with_label_values(&[error.code()]).inc();
-        if differs {
-            // An earlier record may say that this world is proven, and a restart would believe it.
-            tracing::warn!(%error, "what other processes found to differ could not be written: it is computed again");
-            cache.disown(&collection);
-        }
-    }
-    if let Standing::Unproven(unproven) = &mut standing {
-        let mut sessions = cache.sessions.all();
-        sessions.retain(|other| other.id != session.id && other.collections().contains(&collection.id));
-        unproven.others = !sessions.is_empty();
-        let (cpu_ns, rows) = collection.cost();
-        unproven.cost_ns = cpu_ns.checked_div(rows).unwrap_or(0);
-    }
-    Ok(v1::WorldResponse {
-        standing: Some(standing),
-    })
-}
-
-/// Writes what is known of a collection's worlds. Without it they are compared again after a restart. What `differs` needs no
-/// room, and no crash brings back what was known before; if it cannot be written, nothing is known.
-fn keep(cache: &Cache, collection: &Collection, state: &State, differs: bool) -> Result<()> {
-    let key = notes::key(&collection.domain, collection.graph.digest());
-    let record = (key.clone(), state.record().encode_to_vec());
-    if !differs {
-        cache.index_space.claim(notes::records(&record.1), &cache.ssd)?;
-        return cache.index.put(Space::Worlds, &[record]);
-    }
-    let written = cache.index.put(Space::Worlds, &[record]);
-    let written = written.or_else(|_| cache.index.remove(Space::Worlds, &key));
-    written.and_then(|()| cache.index.flush())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
+    use prost::Message;
 
     fn world(n: u8) -> Digest {
         Digest([n; 32])

@@ -8,7 +8,7 @@ use prebake_daemon::{
     error::Kind,
     memory::{BLOCK_BYTES, SLOT_BYTES},
     read_ahead::{Load, Piece},
-    segment::{CHUNK_BYTES, Codec, Location, Segment, Table, chunks, footer},
+    segment::{Blocks, CHUNK_BYTES, Codec, Location, Segment, Table, chunks, footer},
     vfs::{OsVfs, Vfs},
 };
 use std::{fs, path::PathBuf, sync::Arc};
@@ -41,8 +41,8 @@ impl Disk {
         let mut at = Vec::new();
         for seed in 0..elements {
             at.push(append_tokens(&mut open, &t.ram, seed, count(seed)).1);
-            if let Some(behind) = open.write_behind(&t.ram) {
-                behind.run(&t.ram, &mut |s, b| t.ssd.reserve(s, b)).unwrap();
+            if let Some(behind) = open.write_behind(&*t.ram) {
+                behind.run(&*t.ram, &mut |s, b| t.ssd.reserve(s, b)).unwrap();
             }
             let early = &at[seed as usize / 2];
             assert!(
@@ -50,7 +50,7 @@ impl Disk {
                 "while it is open"
             );
         }
-        let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+        let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
         let this = Self {
             folder,
             t,
@@ -110,7 +110,7 @@ fn what_does_not_become_smaller_lies_as_it_is() {
     for seed in 0..10 {
         append(&mut open, &t.ram, seed, 150_528, 1);
     }
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     let compression = segment.summary().compression.unwrap();
     assert_eq!(compression.codec, Codec::None);
     assert!(compression.sample.get() > 0.99);
@@ -121,7 +121,7 @@ fn what_does_not_become_smaller_lies_as_it_is() {
     // A few pages are read as fast either way.
     let mut open = t.ssd.create(0, "aa").unwrap();
     append_tokens(&mut open, &t.ram, 1, 1000);
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     assert_eq!(segment.summary().compression, None);
     assert!(fs::read(segment.path()).unwrap()[8192..16192] == tokens(1, 1000));
 }
@@ -147,7 +147,7 @@ fn a_reader_is_given_the_chunks_that_it_wants() {
         .declare(None, vec![Load::new(pieces.collect()).unwrap()])
         .unwrap();
     let there = ahead.wait(0, |piece, into| {
-        disk.segment.read(&piece.range, into, &disk.t.ram)
+        disk.segment.read(&piece.range, into, &*disk.t.ram)
     });
     assert!(there.unwrap().unwrap() > 0);
     let mut at = 0;
@@ -179,7 +179,7 @@ fn whole(disk: &Disk) -> Option<(Vec<[u8; 32]>, Vec<u8>)> {
     };
     let rows = seen(disk.segment.with_rows(rows))?;
     let mut values = vec![0; disk.segment.summary().value_len as usize];
-    let (block, _) = seen(disk.segment.block(0, &disk.t.ram))?;
+    let (block, _) = seen(disk.segment.block(0, &*disk.t.ram))?;
     block.read(0, &mut values).unwrap();
     Some((rows, values))
 }

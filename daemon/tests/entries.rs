@@ -69,8 +69,8 @@ fn fill(
 }
 
 fn close(t: &Tiers, collection: &Collection, open: OpenSegment) -> SegmentId {
-    let metadata = description::metadata(collection);
-    open.close(&t.ram, &metadata, |s, b| t.ssd.reserve(s, b))
+    let metadata = description::metadata(&collection.owner());
+    open.close(&*t.ram, &metadata, |s, b| t.ssd.reserve(s, b))
         .unwrap()
         .id
 }
@@ -221,7 +221,7 @@ fn rows_without_memory_are_not_entries() {
         len: 0,
         cost: Cost::default(),
     };
-    let error = open.append(&row, &t.ram, |_, _, _| Ok(())).unwrap_err();
+    let error = open.append(&row, &*t.ram, |_, _, _| Ok(())).unwrap_err();
     assert_eq!(error.code(), "rows-full");
     assert_eq!(open.segment().locate(0), None);
 }

@@ -7,9 +7,9 @@ use common::{Tiers, append, collection, fingerprint, tiers};
 use prebake_daemon::{
     collection::{Answer, Item, Request},
     entries::GHOSTS_MAX,
-    index::IndexSpace,
     segment::{Cost, SegmentId},
     session::SessionId,
+    tier::IndexSpace,
     tier::ssd::Why,
 };
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
@@ -23,7 +23,7 @@ fn segment(t: &Tiers, seed: u64, cpu_ms: u64) -> Option<SegmentId> {
     let mut open = t.ssd.create(0, "aa").unwrap();
     let id = open.segment().id;
     append(&mut open, &t.ram, seed, ELEMENT, cpu_ms * 1_000_000);
-    let closed = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b));
+    let closed = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b));
     if closed.is_err() {
         t.ssd.remove(id, Why::Unwritten);
     }
@@ -213,7 +213,7 @@ fn rows_take_their_share_of_memory_and_give_it_back() {
     let first = used();
     (1..5_000).for_each(|seed| drop(append(&mut open, &t.ram, seed, 0, 1)));
     assert!((600_000..900_000).contains(&used()), "{}", used());
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     t.ssd.remove(id, Why::Unwritten);
     drop(segment);
     assert_eq!(used(), 0);
@@ -221,6 +221,6 @@ fn rows_take_their_share_of_memory_and_give_it_back() {
     let mut small = t.ssd.create(1, "aa").unwrap();
     append(&mut small, &t.ram, 0, 0, 1);
     assert_eq!(used(), first);
-    let _small = small.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let _small = small.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     assert!(used() < 1000, "what was reserved for more is given back");
 }

@@ -4,7 +4,6 @@
 use prebake_daemon::{
     Config, folder, segment,
     server::Server,
-    tier::ram::RamTier,
     vfs::{OsVfs, Vfs},
 };
 use std::{
@@ -39,7 +38,7 @@ fn copy(from: &Path, to: &Path) {
 fn start(dir: &Path) -> Server {
     Server::start(Config {
         dir: dir.into(),
-        ram_bytes: RamTier::BYTES_MIN,
+        ram_bytes: prebake_daemon::config::RAM_BYTES_MIN,
         ..Config::default()
     })
     .unwrap()
@@ -105,7 +104,7 @@ async fn the_format_of_today_is_read() {
         .iter()
         .map(|segment| {
             assert_eq!(segment.with_rows(segment::Table::len).unwrap(), 4);
-            let (block, _) = segment.block(0, &cache.ram).unwrap();
+            let (block, _) = segment.block(0, &*cache.ram).unwrap();
             let mut bytes = vec![0; segment.summary().value_len as usize];
             block.read(0, &mut bytes).unwrap();
             bytes

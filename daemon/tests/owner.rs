@@ -1,7 +1,7 @@
 //! A folder, or a file in it, that somebody else owns or may write to, is not used; nor is one of a later version.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use prebake_daemon::{Config, folder, server::Server, tier::ram::RamTier};
+use prebake_daemon::{Config, folder, server::Server};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, chown, lchown, symlink},
@@ -14,7 +14,7 @@ const STRANGER: u32 = 65_534;
 fn start(dir: &Path) -> Result<Server, &'static str> {
     let config = Config {
         dir: dir.into(),
-        ram_bytes: RamTier::BYTES_MIN,
+        ram_bytes: prebake_daemon::config::RAM_BYTES_MIN,
         metrics_address: Some("127.0.0.1:0".parse().unwrap()),
         ..Config::default()
     };

@@ -11,7 +11,7 @@ use prebake_daemon::{
     memory::{BLOCK_BYTES, SLOT_BYTES},
     random::SystemRandom,
     read_ahead::{Load, Piece, ReadAhead},
-    segment::{CHUNK_BYTES, From, Segment},
+    segment::{Blocks, CHUNK_BYTES, From, Segment},
     tier::{ram::RamTier, ssd::SsdTier},
     vfs::{OsVfs, Vfs, VfsFile},
 };
@@ -137,7 +137,7 @@ impl Disk {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (ram, gate) = (
-            Arc::new(RamTier::new(RamTier::BYTES_MIN, false).unwrap()),
+            Arc::new(RamTier::new(prebake_daemon::config::RAM_BYTES_MIN, false).unwrap()),
             Arc::<Gate>::default(),
         );
         let ssd = SsdTier::new(
@@ -152,14 +152,14 @@ impl Disk {
         let mut open = ssd.create(0, "aa").unwrap();
         for seed in 0..ELEMENTS {
             append(&mut open, &ram, seed, len(seed), 1);
-            if let Some(behind) = open.write_behind(&ram) {
-                behind.run(&ram, &mut |s, b| ssd.reserve(s, b)).unwrap();
+            if let Some(behind) = open.write_behind(&*ram) {
+                behind.run(&*ram, &mut |s, b| ssd.reserve(s, b)).unwrap();
             }
         }
-        let segment = open.close(&ram, &[], |s, b| ssd.reserve(s, b)).unwrap();
+        let segment = open.close(&*ram, &[], |s, b| ssd.reserve(s, b)).unwrap();
         ram.forget(segment.id, segment.blocks());
         gate.open(1);
-        assert_eq!(segment.block(5, &ram).unwrap().1, From::Ssd);
+        assert_eq!(segment.block(5, &*ram).unwrap().1, From::Ssd);
         gate.state.lock().0.clear();
         Self {
             folder,
@@ -184,7 +184,7 @@ impl Disk {
 
     fn wait(&self, ahead: &ReadAhead, number: u64) -> Result<Option<u64>> {
         ahead.wait(number, |piece, into| {
-            self.segment.read(&piece.range, into, &self.ram)
+            self.segment.read(&piece.range, into, &*self.ram)
         })
     }
 
@@ -197,7 +197,7 @@ impl Disk {
                 Arc::clone(&self.ram),
             );
             readers.push(thread::spawn(move || {
-                ahead.run(|piece, into| segment.read(&piece.range, into, &ram));
+                ahead.run(|piece, into| segment.read(&piece.range, into, &*ram));
             }));
         }
         readers
@@ -338,7 +338,7 @@ fn the_end_of_a_session_ends_its_reading() {
 
 #[test]
 fn rings_leave_memory_to_writers() {
-    let ram = RamTier::new(RamTier::BYTES_MIN, false).unwrap();
+    let ram = RamTier::new(prebake_daemon::config::RAM_BYTES_MIN, false).unwrap();
     let free = ram.budget().bytes_max() - ram.budget().used();
     let rings: Vec<_> = std::iter::from_fn(|| ram.read_ahead().ok()).collect();
     assert!(rings.len() > 1, "the first job does not take all");
@@ -410,16 +410,16 @@ fn a_block_is_kept_while_there_is_room() {
     let mut into = vec![0; SLOT_BYTES as usize];
     let range = SLOT_BYTES..2 * SLOT_BYTES;
     assert_eq!(
-        disk.segment.read(&range, &mut into, &disk.ram).unwrap(),
+        disk.segment.read(&range, &mut into, &*disk.ram).unwrap(),
         BLOCK_BYTES
     );
     assert!(into == element(1, len(1)));
     let range = 2 * SLOT_BYTES..3 * SLOT_BYTES;
-    assert_eq!(disk.segment.read(&range, &mut into, &disk.ram).unwrap(), 0);
+    assert_eq!(disk.segment.read(&range, &mut into, &*disk.ram).unwrap(), 0);
     assert!(into == element(2, len(2)));
     let range = 4 * SLOT_BYTES..5 * SLOT_BYTES;
     assert_eq!(
-        disk.segment.read(&range, &mut into, &disk.ram).unwrap(),
+        disk.segment.read(&range, &mut into, &*disk.ram).unwrap(),
         SLOT_BYTES
     );
     assert!(into == element(4, len(4)));

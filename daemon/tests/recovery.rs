@@ -12,8 +12,6 @@ use prebake_daemon::{
     segment::Cost,
     server::Server,
     session::{Peer, Session},
-    tier::ram::RamTier,
-    worlds,
 };
 use prebake_fingerprint::{Digest, Graph};
 use prebake_proto::v1::{self, world_request::Found, world_response::Standing};
@@ -230,7 +228,10 @@ fn stand(cache: &Cache, session: &Session, world: u8, found: Option<Found>) -> S
         description: vec![world].into(),
         part: false,
     };
-    worlds::stand(cache, session, ask).unwrap().standing.unwrap()
+    prebake_daemon::standing::stand(cache, session, ask)
+        .unwrap()
+        .standing
+        .unwrap()
 }
 
 #[tokio::test]
@@ -434,7 +435,7 @@ async fn collections_that_pause_give_their_memory_to_who_needs_it() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Config {
         dir: dir.path().into(),
-        ram_bytes: RamTier::BYTES_MIN,
+        ram_bytes: prebake_daemon::config::RAM_BYTES_MIN,
         ssd_bytes: 1 << 30,
         // They pause for longer than the test takes.
         segment_idle_ms: 600_000,
@@ -445,7 +446,7 @@ async fn collections_that_pause_give_their_memory_to_who_needs_it() {
     let session = cache.sessions.open(ME, "t".into()).unwrap();
     let staging = session.stage(1 << 20, &cache.ram).unwrap();
     // Each opens a segment, and so holds a block: more than the budget has.
-    for n in 0..2 * RamTier::BYTES_MIN / BLOCK_BYTES {
+    for n in 0..2 * prebake_daemon::config::RAM_BYTES_MIN / BLOCK_BYTES {
         let mut graph = v1::Graph::from(&graph());
         graph.operators[1].name = format!("decode{n}");
         let graph = Graph::try_from(graph).unwrap();

@@ -10,7 +10,7 @@ use prebake_daemon::{
     Error,
     error::Kind,
     memory::BLOCK_BYTES,
-    segment::{BlockId, From, Segment},
+    segment::{BlockId, Blocks, From, Segment},
 };
 use std::{fs, path::PathBuf};
 
@@ -30,7 +30,7 @@ fn elements_of_one_shape_are_a_tensor_that_any_arrow_reader_opens() {
     for seed in 0..100 {
         append(&mut open, &t.ram, seed, 150_528, 5_000_000);
     }
-    open.close(&t.ram, &[("k".into(), "v".into())], |s, b| t.ssd.reserve(s, b))
+    open.close(&*t.ram, &[("k".into(), "v".into())], |s, b| t.ssd.reserve(s, b))
         .unwrap();
 
     let reader = FileReader::try_new(fs::File::open(file(folder.path())).unwrap(), None).unwrap();
@@ -68,7 +68,7 @@ fn elements_of_many_lengths_are_binary_and_keep_their_bytes() {
     for (seed, at) in at.iter().enumerate() {
         assert_eq!(read(&t, at), element(seed as u64, len(seed as u64)), "while open");
     }
-    open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     let reader = FileReader::try_new(fs::File::open(file(folder.path())).unwrap(), None).unwrap();
     let batch = reader.into_iter().next().unwrap().unwrap();
     let values: &LargeBinaryArray = batch.column(0).as_binary();
@@ -88,11 +88,11 @@ fn blocks_come_back_from_disk_when_ram_is_too_small_and_the_budgets_hold() {
     let mut at = Vec::new();
     for seed in 0..40 {
         at.push(append(&mut open, &t.ram, seed, 1 << 20, 1).1);
-        if let Some(behind) = open.write_behind(&t.ram) {
-            behind.run(&t.ram, &mut |s, b| t.ssd.reserve(s, b)).unwrap();
+        if let Some(behind) = open.write_behind(&*t.ram) {
+            behind.run(&*t.ram, &mut |s, b| t.ssd.reserve(s, b)).unwrap();
         }
     }
-    open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     for (seed, at) in at.iter().enumerate().rev() {
         assert_eq!(read(&t, at), element(seed as u64, 1 << 20));
         assert!(t.ram.budget().used() <= 10 * BLOCK_BYTES);
@@ -108,9 +108,9 @@ fn a_segment_with_a_block_that_was_not_written_never_becomes_durable() {
         append(&mut open, &t.ram, seed, BLOCK_BYTES as usize, 1);
     }
     let full = |_: &Segment, _| Err(Error::new(Kind::Exhausted, "ssd-full", "no room"));
-    assert!(open.writer().run(&t.ram, &mut { full }).is_err());
+    assert!(open.writer().run(&*t.ram, &mut { full }).is_err());
     // There is room again, and what failed was not heard of.
-    assert!(open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).is_err());
+    assert!(open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).is_err());
 }
 
 #[test]
@@ -121,17 +121,17 @@ fn a_block_that_is_read_as_its_segment_is_removed_does_not_stay_in_ram() {
     for seed in 0..2 {
         append(&mut open, &t.ram, seed, BLOCK_BYTES as usize, 1);
     }
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     t.ram.forget(segment.id, segment.blocks());
     let id = |index| BlockId {
         segment: segment.id,
         index,
     };
     // Its file is open from now on, as it is for a read that has begun.
-    segment.block(0, &t.ram).unwrap();
+    segment.block(0, &*t.ram).unwrap();
     assert!(t.ram.holds(id(0)));
     segment.unlink().unwrap();
-    assert_eq!(segment.block(1, &t.ram).unwrap().1, From::Ssd);
+    assert_eq!(segment.block(1, &*t.ram).unwrap().1, From::Ssd);
     assert!(!t.ram.holds(id(1)));
 }
 
@@ -141,14 +141,14 @@ fn a_block_that_jobs_ask_for_at_once_is_read_once() {
     let t = tiers(folder.path(), RAM, SSD);
     let mut open = t.ssd.create(0, "aa").unwrap();
     append(&mut open, &t.ram, 1, BLOCK_BYTES as usize, 1);
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     for _ in 0..10 {
         t.ram.forget(segment.id, segment.blocks());
         let start = std::sync::Barrier::new(4);
         let reads = std::thread::scope(|scope| {
             let ask = || {
                 start.wait();
-                segment.block(0, &t.ram).unwrap().1 == From::Ssd
+                segment.block(0, &*t.ram).unwrap().1 == From::Ssd
             };
             let jobs: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
             jobs.into_iter()
@@ -174,7 +174,7 @@ fn an_element_that_finds_no_memory_leaves_nothing_behind() {
         len: bytes.len() as u64,
         cost: Default::default(),
     };
-    let error = open.append(&row, &t.ram, |at, len, to| {
+    let error = open.append(&row, &*t.ram, |at, len, to| {
         to.append(&bytes[at as usize..at as usize + len])
     });
     assert_eq!(error.unwrap_err().code(), "ram-full");
@@ -190,14 +190,14 @@ fn a_flipped_bit_is_never_served() {
     let t = tiers(folder.path(), 10 * BLOCK_BYTES, SSD);
     let mut open = t.ssd.create(0, "aa").unwrap();
     let (_, at) = append(&mut open, &t.ram, 1, 6 << 20, 1);
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     t.ram.forget(segment.id, segment.blocks());
     let path = file(folder.path());
     let mut bytes = fs::read(&path).unwrap();
     bytes[8192 + (5 << 20)] ^= 1;
     fs::write(&path, bytes).unwrap();
-    assert!(segment.block(0, &t.ram).is_ok());
-    assert_eq!(segment.block(1, &t.ram).unwrap_err().code(), "corrupt");
+    assert!(segment.block(0, &*t.ram).is_ok());
+    assert_eq!(segment.block(1, &*t.ram).unwrap_err().code(), "corrupt");
     assert_eq!(at.segment, segment.id);
 }
 
@@ -209,7 +209,7 @@ fn a_flipped_bit_before_the_values_moves_no_column() {
     for seed in 0..3 {
         append(&mut open, &t.ram, seed, 1000, 1);
     }
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     let whole = fs::read(file(folder.path())).unwrap();
     let fingerprints = |table: &prebake_daemon::segment::Table| -> Vec<_> {
         (0..table.len()).map(|row| *table.fingerprint(row)).collect()
@@ -241,7 +241,7 @@ fn a_flipped_bit_in_the_head_or_the_footer_makes_no_segment() {
         append(&mut open, &t.ram, seed, 1000, 1);
     }
     let whose = [("prebake.domain".to_owned(), "uid:1".to_owned())];
-    let segment = open.close(&t.ram, &whose, |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &whose, |s, b| t.ssd.reserve(s, b)).unwrap();
     let whole = fs::read(file(folder.path())).unwrap();
     let flipped = folder.path().join("flipped");
     let footer = |bytes: &[u8]| {
@@ -266,7 +266,7 @@ fn a_file_cut_anywhere_is_no_segment() {
     for seed in 0..3 {
         append(&mut open, &t.ram, seed, 1000, 1);
     }
-    let segment = open.close(&t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
+    let segment = open.close(&*t.ram, &[], |s, b| t.ssd.reserve(s, b)).unwrap();
     let whole = fs::read(file(folder.path())).unwrap();
     let torn = folder.path().join("torn");
     let vfs = prebake_daemon::vfs::OsVfs;

@@ -7,7 +7,6 @@ use prebake_daemon::{
     collection::{Answer, Item, Request},
     server::Server,
     session::{Peer, Session},
-    tier::ram::RamTier,
 };
 use prebake_fingerprint::{Digest, Graph};
 use prebake_proto::v1;
@@ -74,7 +73,7 @@ async fn what_a_stopped_process_holds_is_given_to_who_waits_and_is_its_own_if_it
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(Config {
         dir: folder.path().into(),
-        ram_bytes: RamTier::BYTES_MIN,
+        ram_bytes: prebake_daemon::config::RAM_BYTES_MIN,
         ..Config::default()
     });
     let server = server.unwrap();

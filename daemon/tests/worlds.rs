@@ -12,7 +12,6 @@ use prebake_daemon::{
     error::Kind,
     index::{IndexStore, Record, Space},
     session::Peer,
-    worlds,
 };
 use prebake_proto::v1::{self, world_request::Found, world_response::Standing};
 use std::sync::{
@@ -71,7 +70,10 @@ fn stand(store: &Store, world: u8, found: Option<Found>) -> Standing {
         found,
         ..Default::default()
     };
-    worlds::stand(cache, &session, ask).unwrap().standing.unwrap()
+    prebake_daemon::standing::stand(cache, &session, ask)
+        .unwrap()
+        .standing
+        .unwrap()
 }
 
 fn differs() -> Option<Found> {

@@ -13,7 +13,6 @@ use prebake_daemon::{
     random::SystemRandom,
     segment::BlockId,
     session::Peer,
-    tier::ram::RamTier,
 };
 use prebake_fingerprint::Digest;
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -49,7 +48,7 @@ pub fn run(bytes: &[u8]) {
 fn start(disk: MemoryDisk, index: Checked<MemoryStore>) {
     let config = Config {
         dir: PathBuf::from("/cache"),
-        ram_bytes: RamTier::BYTES_MIN,
+        ram_bytes: prebake_daemon::config::RAM_BYTES_MIN,
         ssd_bytes: 1 << 30,
         huge_pages: false,
         ..Config::default()
@@ -73,7 +72,7 @@ fn start(disk: MemoryDisk, index: Checked<MemoryStore>) {
         let Ok(collection) = cache.catalog.get(segment.collection, &domain_of(peer)) else {
             continue;
         };
-        let Ok(rows) = segment.load(&collection) else {
+        let Ok(rows) = segment.load(&collection.owner()) else {
             continue;
         };
         let item = |(fingerprint, name): (Digest, &str)| Item {

@@ -6,7 +6,8 @@ mod target;
 use crate::{
     cache::Cache,
     codes,
-    collection::{Collection, Domain, Reason},
+    collection::{Collection, Reason},
+    domain::Domain,
     misses::Miss,
     quarantine::Quarantined,
     refusals::Refusal,

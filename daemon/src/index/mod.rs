@@ -4,12 +4,10 @@
 mod checked;
 mod memory;
 mod sled_store;
-mod space;
 
 pub use checked::Checked;
 pub use memory::MemoryStore;
 pub use sled_store::open_or_rebuild;
-pub use space::IndexSpace;
 
 use crate::error::Result;
 

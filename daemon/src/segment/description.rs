@@ -2,7 +2,7 @@
 
 use super::{Codec, Compression, Footer, Seal, SegmentName, footer};
 use crate::{
-    collection::Collection,
+    domain::Domain,
     error::{Error, Result},
     vfs::VfsFile,
 };
@@ -128,15 +128,24 @@ pub(super) fn of(summary: &Summary) -> Vec<(String, String)> {
     ]
 }
 
+/// Whose elements a segment holds.
+pub struct Owner<'a> {
+    /// Who may be served them.
+    pub domain: &'a Domain,
+    /// What they were made by.
+    pub graph: &'a Graph,
+    /// The world that they are proven in, if one is known.
+    pub world: Option<Digest>,
+}
+
 /// Footer metadata: whose elements it holds.
-pub fn metadata(collection: &Collection) -> Vec<(String, String)> {
-    let world = collection.worlds.first();
-    let world = world.map(|world| (WORLD.into(), hex(&world.0)));
+pub fn metadata(owner: &Owner<'_>) -> Vec<(String, String)> {
+    let world = owner.world.map(|world| (WORLD.into(), hex(&world.0)));
     let mut metadata = vec![
-        (DOMAIN.into(), collection.domain.0.clone()),
-        (SUBGRAPH.into(), collection.graph.digest().to_string()),
-        (GRAPH.into(), hex(collection.graph.canonical())),
-        (PIPELINE.into(), collection.graph.pipeline()),
+        (DOMAIN.into(), owner.domain.0.clone()),
+        (SUBGRAPH.into(), owner.graph.digest().to_string()),
+        (GRAPH.into(), hex(owner.graph.canonical())),
+        (PIPELINE.into(), owner.graph.pipeline()),
         (
             WRITER.into(),
             concat!("prebaked ", env!("CARGO_PKG_VERSION")).into(),
@@ -147,11 +156,11 @@ pub fn metadata(collection: &Collection) -> Vec<(String, String)> {
 }
 
 /// Whether a footer says that its segment is of this collection.
-pub fn belongs(footer: &Footer, collection: &Collection) -> bool {
+pub fn belongs(footer: &Footer, owner: &Owner<'_>) -> bool {
     let says = |key: &str, value: &str| footer.metadata.get(key).is_some_and(|v| v == value);
     says(FORMAT, format(footer.is_compressed()))
-        && says(DOMAIN, &collection.domain.0)
-        && says(GRAPH, &hex(collection.graph.canonical()))
+        && says(DOMAIN, &owner.domain.0)
+        && says(GRAPH, &hex(owner.graph.canonical()))
 }
 
 /// Lower-case hex.

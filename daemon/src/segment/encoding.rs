@@ -1,7 +1,7 @@
 //! How the blocks of an open segment go to its file: as they are, or compressed if a sample of the first says that it pays.
 
 use super::{
-    ChunkDigests,
+    Blocks, ChunkDigests,
     compression::{COMPRESS_ROOM, END_MARK_LEN, LZ4_BLOCK_BYTES, PREFIX_LEN, Ratio, STORED_MAX, compress},
     format::VALUES_AT,
     frame::{Frame, PER_BLOCK},
@@ -11,7 +11,6 @@ use super::{
 use crate::{
     error::{Error, Result},
     memory::{BLOCK_BYTES, BlockWriter},
-    tier::ram::RamTier,
     vfs::VfsFile,
 };
 use serde::{Deserialize, Serialize};
@@ -46,7 +45,7 @@ pub(super) struct Encoding {
 
 impl Encoding {
     /// By a sample of the first block.
-    pub(super) fn choose(first: &BlockWriter, ram: &RamTier) -> Result<Self> {
+    pub(super) fn choose(first: &BlockWriter, ram: &dyn Blocks) -> Result<Self> {
         let mut buffer = ram.buffer()?;
         let read = |at, into: &mut [u8]| first.block().read(at, into);
         let sample = Ratio::sample(first.filled_len(), buffer.bytes(), read)?;

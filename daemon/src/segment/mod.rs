@@ -1,6 +1,7 @@
 //! Segments: one self-describing Arrow file of one collection's elements, in the order they
 //! arrived. The unit of storage and eviction.
 
+mod blocks;
 mod columns;
 mod compression;
 pub mod description;
@@ -17,9 +18,10 @@ mod table;
 mod tail;
 mod writer;
 
+pub use blocks::Blocks;
 pub use columns::Columns;
 pub use compression::Ratio;
-pub use description::Summary;
+pub use description::{Owner, Summary};
 pub use digest::{CHUNK_BYTES, ChunkDigests, chunks};
 pub use encoding::{Codec, Compression};
 pub use format::{SEAL_LEN, VALUES_AT, Values, schema, seal};
@@ -33,11 +35,8 @@ pub use writer::{OpenSegment, Row, WriteBehind};
 
 use crate::{
     budget::Reservation,
-    collection::Collection,
-    entries::ENTRY_BYTES,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, Block},
-    tier::ram::RamTier,
     vfs::{Vfs, VfsFile},
 };
 use format::ROWS_DIGEST;
@@ -61,6 +60,9 @@ const LZ4_BLOCKS: &str = "prebake.lz4";
 
 /// Bytes of values are kept under this; so an element must be smaller too.
 pub const ELEMENT_BYTES_MAX: u64 = 256 << 20;
+
+/// What a collection keeps of a row: its tag, its place in the tables at their emptiest, its name, and its part of a run.
+const ENTRY_BYTES: u64 = 32;
 
 /// Blocks of one segment that are read at a time: an SSD is as fast with fewer requests of 4 MiB.
 const READERS_MAX: usize = 4;
@@ -191,12 +193,12 @@ impl Segment {
     /// # Errors
     /// `corrupt` if the file is not a whole segment, or not one of its collection: what the index said
     /// of it may be of an earlier file of this name. `rows-full` if there is no memory for its rows.
-    pub fn load(&self, collection: &Collection) -> Result<Rows> {
+    pub fn load(&self, owner: &Owner<'_>) -> Result<Rows> {
         // Before they are read, so that rows for which there is no memory cost little each time they are asked for.
         let entries = self.summary().rows * ENTRY_BYTES;
         self.space.lock().rows.resize(entries)?;
         let (footer, rows) = self.read_rows()?;
-        if !description::belongs(&footer, collection) {
+        if !description::belongs(&footer, owner) {
             return Err(Error::corrupt(
                 "a segment is not of the collection it was taken for",
             ));
@@ -271,7 +273,7 @@ impl Segment {
     ///
     /// # Errors
     /// `ram-full`, `corrupt`, or `not-found` if the segment was evicted.
-    pub fn block(&self, index: u32, ram: &RamTier) -> Result<(Arc<Block>, From)> {
+    pub fn block(&self, index: u32, ram: &dyn Blocks) -> Result<(Arc<Block>, From)> {
         let id = BlockId {
             segment: self.id,
             index,
@@ -306,7 +308,7 @@ impl Segment {
     ///
     /// # Errors
     /// As [`Segment::block`].
-    pub fn read(&self, range: &Range<u64>, into: &mut [u8], ram: &RamTier) -> Result<u64> {
+    pub fn read(&self, range: &Range<u64>, into: &mut [u8], ram: &dyn Blocks) -> Result<u64> {
         let index = (range.start / BLOCK_BYTES) as u32;
         let block_at = u64::from(index) * BLOCK_BYTES;
         let block_len = self.block_len(index)?;
@@ -341,7 +343,7 @@ impl Segment {
     }
 
     /// A block that is in RAM now.
-    pub fn resident(&self, index: u32, ram: &RamTier) -> Option<Arc<Block>> {
+    pub fn resident(&self, index: u32, ram: &dyn Blocks) -> Option<Arc<Block>> {
         let pinned = self.pinned.lock().get(&index).cloned();
         pinned.or_else(|| {
             ram.get(BlockId {

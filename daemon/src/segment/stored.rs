@@ -1,10 +1,11 @@
 //! How values lie in a segment's file: as they are, or as an LZ4 frame.
 
-use super::{CHUNK_DIGESTS, ChunkDigests, Footer, LZ4_BLOCKS, Segment, format::VALUES_AT, frame::Frame};
+use super::{
+    Blocks, CHUNK_DIGESTS, ChunkDigests, Footer, LZ4_BLOCKS, Segment, format::VALUES_AT, frame::Frame,
+};
 use crate::{
     error::{Error, Kind, Result},
     memory::BLOCK_BYTES,
-    tier::ram::RamTier,
     vfs::VfsFile,
 };
 use std::{ops::Range, sync::Arc};
@@ -77,7 +78,7 @@ struct Source {
 
 impl Segment {
     /// Fills `into` from the file with values from the chunk at `at` on, all of one block.
-    pub(super) fn read_chunks(&self, at: u64, into: &mut [u8], ram: &RamTier) -> Result<()> {
+    pub(super) fn read_chunks(&self, at: u64, into: &mut [u8], ram: &dyn Blocks) -> Result<()> {
         let source = self.source(at, ram)?;
         match &*source.stored {
             Stored::Plain(digests) => self.read_plain(&source, digests, at, into),
@@ -101,7 +102,7 @@ impl Segment {
         &self,
         range: Range<u64>,
         work: &mut [u8],
-        ram: &RamTier,
+        ram: &dyn Blocks,
         take: &mut impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let source = self.source(range.start, ram)?;
@@ -141,7 +142,7 @@ impl Segment {
     }
 
     /// Where the block that a value is in can be read from.
-    fn source(&self, at: u64, ram: &RamTier) -> Result<Source> {
+    fn source(&self, at: u64, ram: &dyn Blocks) -> Result<Source> {
         if !self.is_durable() {
             let index = (at / BLOCK_BYTES) as u32;
             let (file, stored) = (self.file.read().clone(), self.stored.lock().get(&index).cloned());

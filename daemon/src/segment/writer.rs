@@ -1,14 +1,12 @@
 //! A segment being filled: appended to by commits, written behind them, and closed.
 
 use super::{
-    BlockId, Cost, Held, Location, Segment, SegmentId, SegmentName, Space, Summary, Table, description,
-    encoding::Encoding, format::encode, stored::Stored, table::ROW_BYTES,
+    BlockId, Blocks, Cost, ENTRY_BYTES, Held, Location, Segment, SegmentId, SegmentName, Space, Summary,
+    Table, description, encoding::Encoding, format::encode, stored::Stored, table::ROW_BYTES,
 };
 use crate::{
-    entries::ENTRY_BYTES,
     error::{Error, Kind, Result},
     memory::{BLOCK_BYTES, BlockWriter},
-    tier::ram::RamTier,
     vfs::{Vfs, VfsFile},
 };
 use parking_lot::Mutex;
@@ -19,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Full blocks beyond [`RamTier::unwritten_blocks`] that may wait for the disk before commits wait too: bounds what a slow
+/// Full blocks beyond [`Blocks::unwritten_blocks`] that may wait for the disk before commits wait too: bounds what a slow
 /// disk pins.
 const BEHIND_BLOCKS_MAX: usize = 4;
 
@@ -99,7 +97,7 @@ impl OpenSegment {
     pub fn append(
         &mut self,
         row: &Row<'_>,
-        ram: &RamTier,
+        ram: &dyn Blocks,
         mut copy: impl FnMut(u64, usize, &mut BlockWriter) -> Result<()>,
     ) -> Result<(u32, Location)> {
         self.make_room_for(row)?;
@@ -194,12 +192,12 @@ impl OpenSegment {
     }
 
     /// What is left to write, if it is as much as may wait: to be run away from the append lock.
-    pub fn write_behind(&self, ram: &RamTier) -> Option<WriteBehind> {
+    pub fn write_behind(&self, ram: &dyn Blocks) -> Option<WriteBehind> {
         (self.unwritten.queue.lock().len() >= ram.unwritten_blocks()).then(|| self.writer())
     }
 
     /// Whether commits must wait for the disk.
-    pub fn is_behind(&self, ram: &RamTier) -> bool {
+    pub fn is_behind(&self, ram: &dyn Blocks) -> bool {
         self.unwritten.queue.lock().len() > ram.unwritten_blocks() + BEHIND_BLOCKS_MAX
     }
 
@@ -219,7 +217,7 @@ impl OpenSegment {
     /// As the file system says, or `ssd-full` from `reserve`.
     pub fn close(
         mut self,
-        ram: &RamTier,
+        ram: &dyn Blocks,
         metadata: &[(String, String)],
         mut reserve: impl FnMut(&Segment, u64) -> Result<()>,
     ) -> Result<Arc<Segment>> {
@@ -295,7 +293,7 @@ impl WriteBehind {
     ///
     /// # Errors
     /// As the file system says, or `ssd-full` from `reserve`; the segment must then be given up.
-    pub fn run(&self, ram: &RamTier, reserve: &mut impl FnMut(&Segment, u64) -> Result<()>) -> Result<()> {
+    pub fn run(&self, ram: &dyn Blocks, reserve: &mut impl FnMut(&Segment, u64) -> Result<()>) -> Result<()> {
         let mut encoding = self.unwritten.encoding.lock();
         let queue = std::mem::take(&mut *self.unwritten.queue.lock());
         for (index, writer) in queue {

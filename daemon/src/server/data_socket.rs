@@ -10,7 +10,7 @@ use crate::{
     read_ahead::{Load, Piece},
     segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
     session::{Peer, Session, SessionId},
-    task, worlds,
+    standing, task,
 };
 use bytes::Bytes;
 use prebake_proto::{
@@ -268,7 +268,7 @@ fn answer(cache: &Arc<Cache>, session: &Arc<Session>, ask: Ask) -> Result<Reply>
             let evicted = evicted.into_iter().map(wire).collect();
             Ok(Reply::plain(Say::Returned(v1::Returned { evicted })))
         }
-        Ask::World(ask) => Ok(Reply::plain(Say::World(worlds::stand(cache, session, ask)?))),
+        Ask::World(ask) => Ok(Reply::plain(Say::World(standing::stand(cache, session, ask)?))),
         Ask::Hello(_) | Ask::Plan(_) | Ask::Report(_) | Ask::Locate(_) | Ask::Acquire(_) => {
             Err(bad_request("hello was said already"))
         }

@@ -8,12 +8,13 @@
 
 use crate::{
     budget::{Budget, Reservation},
+    config::RAM_BYTES_MIN,
     error::Result,
     memory::{
         BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, HugePages, Ring, SLOT_BYTES, Staging,
     },
     read_ahead::ReadAhead,
-    segment::{BlockId, OpenedFiles, SegmentId},
+    segment::{BlockId, Blocks, OpenedFiles, SegmentId},
 };
 use moka::{notification::RemovalCause, sync::Cache};
 use std::sync::{
@@ -27,6 +28,7 @@ const PASS_THROUGH_SHARE: u64 = 10;
 
 /// Least pass-through: one open block and staging for a couple of writers, and the buffer.
 const PASS_THROUGH_BLOCKS_MIN: u64 = 7;
+const _: () = assert!(RAM_BYTES_MIN >= (PASS_THROUGH_BLOCKS_MIN + 3) * BLOCK_BYTES);
 
 /// Share of the whole that rows of segments may take (see [`RamTier::rows`]): what is left of them is not
 /// worth the blocks that they would displace.
@@ -67,9 +69,6 @@ pub struct RamTier {
 }
 
 impl RamTier {
-    /// Least budget that can work at all.
-    pub const BYTES_MIN: u64 = (PASS_THROUGH_BLOCKS_MIN + 3) * BLOCK_BYTES;
-
     /// A tier of at most `bytes_max`; whether its blocks are made of huge pages.
     ///
     /// # Errors
@@ -108,14 +107,6 @@ impl RamTier {
         })
     }
 
-    /// A new block to fill.
-    ///
-    /// # Errors
-    /// `ram-full`: the caller goes without.
-    pub fn allocate(&self) -> Result<BlockWriter> {
-        self.given(Block::create(self.reserve(BLOCK_BYTES)?, &self.huge))
-    }
-
     /// Says once if the system does not give what the budget allows.
     fn given<T>(&self, given: Result<T>) -> Result<T> {
         given.inspect_err(|error| {
@@ -125,26 +116,12 @@ impl RamTier {
         })
     }
 
-    /// Full blocks of one segment that may wait for the disk.
-    pub fn unwritten_blocks(&self) -> usize {
-        let share = self.budget.bytes_max() / UNWRITTEN_SHARE / BLOCK_BYTES;
-        share.clamp(1, UNWRITTEN_BLOCKS_MAX) as usize
-    }
-
     /// Memory for a client to write elements into.
     ///
     /// # Errors
     /// `ram-full`: the client goes without.
     pub fn stage(&self, bytes: u64) -> Result<Staging> {
         self.given(Staging::create(self.reserve(bytes)?))
-    }
-
-    /// Memory for a block on its way to the disk or from it. Waits if all is in use.
-    ///
-    /// # Errors
-    /// If the system has no memory left.
-    pub fn buffer(&self) -> Result<Buffer<'_>> {
-        self.buffers.take(|bytes| self.reserve(bytes))
     }
 
     /// Memory to read files into for one job, of the share that is kept for pass-through.
@@ -171,12 +148,6 @@ impl RamTier {
         }
     }
 
-    /// Whether another block finds room without displacing any.
-    pub fn has_room(&self) -> bool {
-        let capacity = self.blocks.policy().max_capacity().unwrap_or(0);
-        self.blocks.weighted_size() + BLOCK_BYTES <= capacity && self.has_budget()
-    }
-
     /// Whether a block of which `read` bytes were read past the tier is to be offered to the policy: now and then.
     pub fn is_offered(&self, read: u64) -> bool {
         let before = self.unoffered.fetch_add(read, Ordering::Relaxed);
@@ -187,41 +158,14 @@ impl RamTier {
         self.budget.used() + BLOCK_BYTES <= self.budget.bytes_max()
     }
 
-    /// Files of segments that were read lately.
-    pub fn opened(&self) -> &OpenedFiles {
-        &self.opened
-    }
-
     /// Lets go of buffers that are not in use.
     pub fn trim(&self) {
         self.buffers.trim();
     }
 
-    /// A block, if it is here.
-    pub fn get(&self, id: BlockId) -> Option<Arc<Block>> {
-        self.blocks.get(&id)
-    }
-
-    /// Keeps a block that is also on SSD, as long as it is used often enough.
-    pub fn insert(&self, id: BlockId, block: Arc<Block>) {
-        self.blocks.insert(id, block);
-        // moka batches its evictions; bytes over budget are ours to answer for, so not here.
-        self.blocks.run_pending_tasks();
-    }
-
     /// Whether a block is held, without counting it as used.
     pub fn holds(&self, id: BlockId) -> bool {
         self.blocks.contains_key(&id)
-    }
-
-    /// Drops the blocks of a segment that no longer exists.
-    pub fn forget(&self, segment: SegmentId, blocks: u32) {
-        for index in 0..blocks {
-            self.blocks.invalidate(&BlockId { segment, index });
-        }
-        self.opened.forget(segment);
-        self.blocks.run_pending_tasks();
-        self.doorbell.ring();
     }
 
     /// Counts a block as used: clients read it through their own maps.
@@ -266,5 +210,48 @@ impl RamTier {
             self.blocks.run_pending_tasks();
             self.budget.reserve(bytes)
         })
+    }
+}
+
+impl Blocks for RamTier {
+    fn allocate(&self) -> Result<BlockWriter> {
+        self.given(Block::create(self.reserve(BLOCK_BYTES)?, &self.huge))
+    }
+
+    fn buffer(&self) -> Result<Buffer<'_>> {
+        self.buffers.take(|bytes| self.reserve(bytes))
+    }
+
+    fn has_room(&self) -> bool {
+        let capacity = self.blocks.policy().max_capacity().unwrap_or(0);
+        self.blocks.weighted_size() + BLOCK_BYTES <= capacity && self.has_budget()
+    }
+
+    fn unwritten_blocks(&self) -> usize {
+        let share = self.budget.bytes_max() / UNWRITTEN_SHARE / BLOCK_BYTES;
+        share.clamp(1, UNWRITTEN_BLOCKS_MAX) as usize
+    }
+
+    fn get(&self, id: BlockId) -> Option<Arc<Block>> {
+        self.blocks.get(&id)
+    }
+
+    fn insert(&self, id: BlockId, block: Arc<Block>) {
+        self.blocks.insert(id, block);
+        // moka batches its evictions; bytes over budget are ours to answer for, so not here.
+        self.blocks.run_pending_tasks();
+    }
+
+    fn forget(&self, segment: SegmentId, blocks: u32) {
+        for index in 0..blocks {
+            self.blocks.invalidate(&BlockId { segment, index });
+        }
+        self.opened.forget(segment);
+        self.blocks.run_pending_tasks();
+        self.doorbell.ring();
+    }
+
+    fn opened(&self) -> &OpenedFiles {
+        &self.opened
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Kind, Result},
     faults::Faults,
     random::Random,
-    segment::{OpenSegment, Segment, SegmentId, SegmentName, Space, Summary},
+    segment::{Blocks, OpenSegment, Segment, SegmentId, SegmentName, Space, Summary},
     tier::ram::RamTier,
     vfs::Vfs,
 };

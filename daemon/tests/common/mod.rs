@@ -7,7 +7,8 @@ pub mod store;
 use prebake_daemon::{
     budget::Budget,
     clock::Clock,
-    collection::{Collection, Domain, Nearest, Origin},
+    collection::{Collection, Nearest, Origin},
+    domain::Domain,
     memory::{BLOCK_BYTES, Block, BlockWriter},
     random::SystemRandom,
     segment::{Cost, Location, OpenSegment, Row},
@@ -162,7 +163,7 @@ pub fn read(tiers: &Tiers, at: &Location) -> Vec<u8> {
     let mut offset = at.offset;
     while offset < at.offset + at.len {
         let index = (offset / BLOCK_BYTES) as u32;
-        let (block, _) = segment.block(index, &tiers.ram).unwrap();
+        let (block, _) = segment.block(index, &*tiers.ram).unwrap();
         let end = (u64::from(index + 1) * BLOCK_BYTES).min(at.offset + at.len);
         bytes.extend(block_bytes(&block, offset % BLOCK_BYTES, end - offset));
         offset = end;

@@ -19,7 +19,7 @@ use prebake_daemon::{
     random::Random,
     segment::{BlockId, Cost, Location},
     session::{Peer, Session},
-    tier::{ram::RamTier, ssd::Why},
+    tier::ssd::Why,
 };
 use prebake_fingerprint::{Digest, Graph};
 use prebake_proto::v1;
@@ -118,7 +118,7 @@ impl Store {
     pub fn start(disk: &Disk, index: &Arc<dyn IndexStore>, life: u64) -> Result<Self> {
         let config = Config {
             dir: PathBuf::from("/cache"),
-            ram_bytes: RamTier::BYTES_MIN,
+            ram_bytes: prebake_daemon::config::RAM_BYTES_MIN,
             ssd_bytes: 1 << 30,
             ..Config::default()
         };

@@ -15,7 +15,7 @@ const SEEDS: [&str; 2] = ["1", "2718281828"];
 /// Differences named: one is enough to begin with.
 const FOUND_MAX: usize = 8;
 
-/// What the Python side (`prebake._unstable`) writes of one object it identified.
+/// What the Python side (`prebake.doctor.unstable`) writes of one object it identified.
 #[derive(Deserialize)]
 struct Seen {
     name: String,
@@ -79,7 +79,7 @@ fn run(command: &[String], seed: &str) -> Result<Vec<Seen>, String> {
     let (options, script) = arguments.split_at(own.min(arguments.len()));
     let status = Command::new(interpreter)
         .args(options)
-        .args(["-m", "prebake._unstable"])
+        .args(["-m", "prebake.doctor.unstable"])
         .arg(&report)
         .args(script)
         .env("PYTHONHASHSEED", seed)

@@ -9,7 +9,8 @@ mod read;
 use super::identity::peer;
 use crate::{
     cache::{Cache, domain},
-    collection::{Collection, Domain},
+    collection::Collection,
+    domain::Domain,
     error::{Error, Kind, Result},
     session::{Peer, Session},
     task,

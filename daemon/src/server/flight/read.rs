@@ -7,7 +7,8 @@ use super::{Visit, invalid, served};
 use crate::{
     budget::Reservation,
     cache::Cache,
-    collection::{Collection, Domain},
+    collection::Collection,
+    domain::Domain,
     error::{Error, Kind, Result},
     memory::BLOCK_BYTES,
     read_ahead::Piece,

@@ -2,11 +2,11 @@
 //!
 //! What is served was looked at in its epoch, whoever did it: a sweep only saves time, and may stop anywhere.
 
+use super::Inner;
+use super::prefault;
 use crate::beside;
 use crate::content::{Memo, scope_thread};
 use crate::inputs::Part;
-use crate::items::Inner;
-use crate::prefault;
 use prebake_fingerprint::{Digest, FileStat};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;

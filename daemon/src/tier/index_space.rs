@@ -1,9 +1,9 @@
 //! The index's share of the SSD budget: claimed before records are written, corrected by measuring.
 
+use super::ssd::SsdTier;
 use crate::{
     budget::Reservation,
     error::{Error, Kind, Result},
-    tier::ssd::SsdTier,
 };
 use parking_lot::Mutex;
 

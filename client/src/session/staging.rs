@@ -1,10 +1,9 @@
 //! Elements on their way to the daemon.
 
+use super::{ITEMS_MAX, OpenItems, Session};
 use crate::error::{Code, Error, Result};
-use crate::items::Inner;
 use crate::raw::SharedMemory;
 use crate::report::Outcome;
-use crate::session::{ITEMS_MAX, Session};
 use parking_lot::Mutex;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{CommitRequest, Element};
@@ -41,7 +40,7 @@ pub(crate) struct Staging(Mutex<State>);
 struct State {
     memory: Option<SharedMemory>,
     used: usize,
-    pending: Vec<(Arc<Inner>, Staged)>,
+    pending: Vec<(Arc<dyn OpenItems>, Staged)>,
 }
 
 /// An element to hand over, and what its items have to know of it then.
@@ -58,7 +57,13 @@ impl Staging {
     ///
     /// # Errors
     /// `too-large`; `exhausted` if the daemon has no memory to stage in.
-    pub(crate) fn put(&self, items: &Arc<Inner>, mut staged: Staged, parts: &[&[u8]]) -> Result<()> {
+    pub(crate) fn put(
+        &self,
+        session: &Session,
+        items: Arc<dyn OpenItems>,
+        mut staged: Staged,
+        parts: &[&[u8]],
+    ) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > ELEMENT_BYTES_MAX {
             return Err(Error::new(
@@ -77,12 +82,12 @@ impl Staging {
         let mut start = state.used.next_multiple_of(ALIGNMENT);
         let room = state.memory.as_ref().map_or(0, SharedMemory::len);
         if start + length > room {
-            state.commit(&items.session)?;
+            state.commit(session)?;
             start = 0;
         }
         if length > room || state.memory.is_none() {
             state.memory = None;
-            state.memory = Some(items.session.stage(length.max(STAGE_BYTES))?);
+            state.memory = Some(session.stage(length.max(STAGE_BYTES))?);
         }
         let mut at = start;
         for part in parts {
@@ -94,7 +99,7 @@ impl Staging {
         state.used = at;
         staged.element.staging_offset = start as u64;
         staged.element.len = length as u64;
-        state.pending.push((Arc::clone(items), staged));
+        state.pending.push((items, staged));
         Ok(())
     }
 
@@ -109,7 +114,7 @@ impl State {
     fn commit(&mut self, session: &Session) -> Result<()> {
         let mut collections: BTreeMap<u64, Vec<_>> = BTreeMap::new();
         for (items, staged) in self.pending.drain(..) {
-            let of_one = collections.entry(items.collection).or_default();
+            let of_one = collections.entry(items.collection()).or_default();
             of_one.push((items, staged));
         }
         self.used = 0;
@@ -118,11 +123,12 @@ impl State {
             let mut rest = &pending[..];
             while let Some((items, _)) = rest.first() {
                 let (some, after) = rest.split_at(fitting(rest));
-                let sent = send(session, items.collection, some);
+                let sent = send(session, items.collection(), some);
                 if sent.is_err() {
                     let leased = some.iter().map(|(_, staged)| staged.fingerprint);
                     // If this fails as well, the daemon is gone, and the leases with it.
-                    let _ = items.give_back(leased.collect());
+                    let leased: Vec<_> = leased.collect();
+                    let _ = session.give_back(items.collection(), &leased);
                 }
                 result = result.and(sent);
                 rest = after;
@@ -137,7 +143,7 @@ impl State {
 }
 
 /// How many elements fit the first request; one does in any case, since names and layouts are short enough.
-fn fitting(pending: &[(Arc<Inner>, Staged)]) -> usize {
+fn fitting(pending: &[(Arc<dyn OpenItems>, Staged)]) -> usize {
     let mut bytes = 0;
     let fit = pending.iter().take(ITEMS_MAX).take_while(|(_, staged)| {
         bytes += staged.element.encoded_len();
@@ -146,7 +152,7 @@ fn fitting(pending: &[(Arc<Inner>, Staged)]) -> usize {
     fit.count().max(1)
 }
 
-fn send(session: &Session, collection: u64, some: &[(Arc<Inner>, Staged)]) -> Result<()> {
+fn send(session: &Session, collection: u64, some: &[(Arc<dyn OpenItems>, Staged)]) -> Result<()> {
     let elements = some.iter().map(|(_, staged)| staged.element.clone());
     let request = CommitRequest {
         session: session.id,

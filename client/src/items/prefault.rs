@@ -4,9 +4,9 @@
 //! that takes longer than the bytes. What is expected (see [`crate::Items::expect`]) is located, mapped and entered by a thread,
 //! from where the job is to the end of what it told. Nothing is copied and nothing is served by it.
 
+use super::{Inner, State};
 use crate::beside;
 use crate::blocks::Which;
-use crate::items::{Inner, State};
 use crate::location::Location;
 use std::sync::{Arc, Weak};
 

@@ -1,6 +1,6 @@
 //! The order in which a job will read its items, and how far ahead of it the daemon was told.
 
-use crate::items::{Inner, State};
+use super::{Inner, State};
 
 /// Items of the order that may be passed over at once: a job may have had some from elsewhere.
 const SKIPPED_MAX: usize = 64;
@@ -13,7 +13,7 @@ pub(crate) struct Expected {
     place: usize,
     /// The first of which the daemon was not told.
     told: usize,
-    /// The first that may be untouched (see [`crate::prefault`]).
+    /// The first that may be untouched (see [`super::prefault`]).
     fault: usize,
     /// [`crate::session::Session::breaks`] then.
     breaks: u64,
