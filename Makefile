@@ -360,13 +360,15 @@ test-ops: python
 	PROMETHEUS="$$(ops/tests/prometheus.sh $(TEST_CACHE))" \
 	    $(BOUNDED) $(VENV)/bin/python $(PYTEST) ops/tests
 
+RUST_CRATES := fingerprint proto daemon client client/python fuzz
+
 lint: $(VENV)/.requirements
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cd client/python; for task in check 'format --check'; do \
 	    $(CURDIR)/$(VENV)/bin/ruff $$task --config pyproject.toml . $(CURDIR)/ops; done
 	cd client/python; $(CURDIR)/$(VENV)/bin/lint-imports pyproject.toml
-	$(VENV)/bin/python ops/lint/circles.py daemon/src client/src
+	$(VENV)/bin/python ops/lint/circles.py $(RUST_CRATES:%=%/src)
 	cargo deny --version >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny
 	cargo fetch --locked
 	cargo deny --offline check --hide-inclusion-graph -A unused-wrapper bans licenses sources

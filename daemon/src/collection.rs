@@ -97,7 +97,6 @@ impl Collection {
         Owner {
             domain: &self.domain,
             graph: &self.graph,
-            world: self.worlds.first(),
         }
     }
 

@@ -266,7 +266,7 @@ impl Cache {
     /// Makes a segment durable, or gives it up. Blocking.
     pub fn close_segment(&self, collection: &Collection, open: OpenSegment) {
         let segment = Arc::clone(open.segment());
-        let metadata = description::metadata(&collection.owner());
+        let metadata = description::metadata(&collection.owner(), collection.worlds.first());
         let closed = open.close(&*self.ram, &metadata, |s, bytes| self.ssd.reserve(s, bytes));
         if closed.is_ok() {
             self.remember(&segment);

@@ -69,7 +69,7 @@ fn fill(
 }
 
 fn close(t: &Tiers, collection: &Collection, open: OpenSegment) -> SegmentId {
-    let metadata = description::metadata(&collection.owner());
+    let metadata = description::metadata(&collection.owner(), collection.worlds.first());
     open.close(&*t.ram, &metadata, |s, b| t.ssd.reserve(s, b))
         .unwrap()
         .id

@@ -31,7 +31,8 @@ use tonic::{
 };
 use tower::util::{BoxCloneSyncService, MapRequest};
 
-/// Who waits longer for an answer has found a hang.
+/// Who waits longer for an answer has found a hang, of what is waited for. What never comes back in this thread is the fuzzer's own
+/// limit to find.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The protocol of the data socket.
 const VERSION: u32 = 4;
@@ -176,10 +177,16 @@ impl Data {
         Ok(data)
     }
 
-    /// Ends the connection, and its session: the next input is not to find what this one left.
+    /// Ends the connection once the daemon has taken all that was sent, and its session: the next input is not to find what
+    /// this one left.
     pub async fn end(self) {
-        self.served.abort();
-        let _ = self.served.await;
+        let Self { socket, served, .. } = self;
+        drop(socket);
+        match tokio::time::timeout(PATIENCE, served).await {
+            Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Ok(_) => {}
+            Err(_) => panic!("the daemon does not see that its client is gone"),
+        }
     }
 
     /// Sends a packet, with descriptors beside it.

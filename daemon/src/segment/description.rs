@@ -134,13 +134,11 @@ pub struct Owner<'a> {
     pub domain: &'a Domain,
     /// What they were made by.
     pub graph: &'a Graph,
-    /// The world that they are proven in, if one is known.
-    pub world: Option<Digest>,
 }
 
-/// Footer metadata: whose elements it holds.
-pub fn metadata(owner: &Owner<'_>) -> Vec<(String, String)> {
-    let world = owner.world.map(|world| (WORLD.into(), hex(&world.0)));
+/// Footer metadata: whose elements it holds, and the world that they are proven in, if one is known.
+pub fn metadata(owner: &Owner<'_>, world: Option<Digest>) -> Vec<(String, String)> {
+    let world = world.map(|world| (WORLD.into(), hex(&world.0)));
     let mut metadata = vec![
         (DOMAIN.into(), owner.domain.0.clone()),
         (SUBGRAPH.into(), owner.graph.digest().to_string()),

@@ -147,7 +147,7 @@ impl Server {
     }
 }
 
-/// The methods of gRPC, whatever their requests come by. Each wants to be told who asks: [`identity`].
+/// The methods of gRPC, whatever their requests come by. Each wants to be told who asks (`identity`).
 pub fn services(cache: &Arc<Cache>) -> Routes {
     Routes::new(CacheServer::new(cache_service::Service(Arc::clone(cache))))
         .add_service(ControlServer::new(control_service::Service(Arc::clone(cache))))

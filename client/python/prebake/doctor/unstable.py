@@ -35,9 +35,10 @@ def recording(identify: Callable[..., Any], seen: list[Json]) -> Callable[..., A
     """`identify`, which also notes what it found."""
 
     @functools.wraps(identify)
-    def noted(value: Any, name: str = "it", watch: Any = None) -> Any:
-        identity = identify(value, name, watch)
-        if len(seen) < SEEN_MAX:
+    def noted(value: Any, name: str = "it", *rest: Any, **how: Any) -> Any:
+        identity = identify(value, name, *rest, **how)
+        # What nobody gave a name is a value that was made.
+        if name != "it" and len(seen) < SEEN_MAX:
             seen.append(described(name, identity))
         return identity
 
