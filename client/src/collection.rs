@@ -1,9 +1,9 @@
 //! All entries of one subgraph, as a job sees them.
 
 use crate::error::{Error, Result};
+use crate::files::paths::{Paths, resolve};
 use crate::inputs::{Inputs, Own};
 use crate::items::Items;
-use crate::paths::{Paths, resolve};
 use crate::session::Session;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{self, Graph, source, world_request::Found, world_response::Standing as Answer};

@@ -1,14 +1,14 @@
 //! A process that uses the cache.
 
-use crate::autostart;
-use crate::channel::DEADLINE;
 use crate::clock::{Clock, SystemClock};
 use crate::collection::Collection;
+use crate::connection::channel::DEADLINE;
+use crate::connection::folder::Folder;
 use crate::error::{Code, Result};
-use crate::folder::Folder;
 use crate::location::{Location, Span};
+use crate::mapped::view::View;
 use crate::session::Session;
-use crate::view::View;
+use crate::session::autostart;
 use parking_lot::Mutex;
 use prebake_proto::leaf;
 use prebake_proto::v1::{Graph, RefusedRequest};

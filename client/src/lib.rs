@@ -8,79 +8,58 @@
 //!
 //! | step | where |
 //! | --- | --- |
-//! | connect, or start a daemon first | [`Job`], `session`, `autostart` |
+//! | connect, or start a daemon first | [`Job`], `connection`, `session`, `session::autostart` |
 //! | name the graph's entries | [`Collection`] |
 //! | is it known, unchanged and mapped? then no call is made | [`Items::get`], [`Items::batch`], [`Items::elements`] |
-//! | its input fingerprint: `stat`, memo, content | `inputs`, `content`, `memo`, `walk`, `folder_watch`, `file_system`, `sweep` |
+//! | its input fingerprint: `stat`, memo, content | `inputs`, `files`, `session::content_memo`, `items::sweep` |
 //! | where it lies, or who computes it | [`Items::acquire`] |
-//! | hand over what was computed | [`Items::put`], `staging` |
-//! | copy those that lie apart into one batch | `gather` |
-//! | map its blocks, return them when evicted | `blocks`, `data` |
+//! | hand over what was computed | [`Items::put`], `session::staging` |
+//! | copy those that lie apart into one batch | `mapped::gather` |
+//! | map its blocks, return them when evicted | `mapped::blocks`, `connection::data_socket` |
 //! | hand out bytes that may be written and never remember it | `raw`, [`View`] |
-//! | tell the daemon what was read | `report` |
-//! | what a command reads, by watching it | [`trace`], [`reads`] |
+//! | tell the daemon what was read | `session::report` |
+//! | what a command reads, by watching it | [`trace`], [`trace::reads`] |
 //! | what it left, to be put back | [`archive`] |
 //!
 //! Locks are taken in this order: staging, state of items, blocks, data socket, one region. None is held while a call
-//! waits for other jobs. A process has no threads of ours but some that save it time (`beside`), which end before a fork; every handle
+//! waits for other jobs. A process has no threads of ours but some that save it time (`background_threads`), which end before a fork; every handle
 //! answers `forked` in a forked child.
 
-mod acquire;
 pub mod archive;
-mod autostart;
-mod beneath;
-mod beside;
-mod blocks;
-mod channel;
+mod background_threads;
 mod clock;
 mod collection;
-mod content;
-mod control;
-mod data;
-mod elements;
+mod connection;
 mod error;
-mod file_system;
-mod folder;
-mod folder_watch;
-mod gather;
+mod files;
 mod inputs;
 mod items;
 mod job;
 mod location;
-mod made_of;
-mod memo;
-mod paths;
-mod produce;
+mod mapped;
 #[allow(unsafe_code)]
 mod raw;
-pub mod reads;
-mod report;
 mod session;
-mod socket;
 mod sparse;
-mod stream;
 pub mod trace;
-mod verify;
-mod view;
-mod walk;
 
-pub use acquire::Acquired;
-pub use beside::before_fork;
+pub use background_threads::before_fork;
 pub use clock::{Clock, SystemClock};
 pub use collection::{Collection, Compared, Standing};
-pub use control::Control;
-pub use elements::{Elements, Place};
+pub use connection::control::Control;
+pub use connection::folder::Folder;
 pub use error::{Code, Error, Result};
-pub use folder::Folder;
+pub use files::paths::Paths;
+pub use items::elements::{Elements, Place};
+pub use items::put::Made;
+pub use items::search::Acquired;
 pub use items::{Batch, Items};
 pub use job::{Job, Options};
 pub use location::Span;
-pub use paths::Paths;
+pub use mapped::view::View;
 pub use prebake_fingerprint::FileStat;
-pub use produce::Made;
 pub use raw::after_fork;
-pub use report::Stats;
-pub use view::View;
+pub use session::report::Stats;
 
 /// Whether the kernel marks pages that are written, by userfaultfd; if not they are looked up, which costs more.
 #[must_use]

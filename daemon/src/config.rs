@@ -2,8 +2,8 @@
 //! silently mean the default.
 
 use crate::{
-    cgroup,
     error::{Error, Kind, Result},
+    limits::cgroup,
     memory::BLOCK_BYTES,
 };
 use serde::Deserialize;

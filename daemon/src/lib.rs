@@ -3,15 +3,15 @@
 //! # The data path
 //!
 //! 1. [`server`] accepts a job's two connections and asks the kernel who it is;
-//! 2. [`cache::Cache::plan`] finds the [`collection`] of the job's graph in the [`catalog`];
-//! 3. [`cache::Cache::acquire`] answers for each item: there, [`lease`]d to the caller, or held by another;
+//! 2. [`cache::Cache::plan`] finds the [`collection`] of the job's graph in the [`collection::catalog`];
+//! 3. [`cache::Cache::acquire`] answers for each item: there, [leased](collection::lease) to the caller, or held by another;
 //! 4. the job computes, writes into its [`session`]'s staging [`memory`], and
-//!    [`commit`] appends that to the collection's open [`segment`];
+//!    [`cache::commit`] appends that to the collection's open [`segment`];
 //! 5. readers get descriptors of the segment's blocks from [`tier::ram`], and map them; what is on disk alone is brought in
-//!    the order that they declare by [`read_ahead`], and copied;
+//!    the order that they declare by [`tier::read_ahead`], and copied;
 //! 6. full blocks go to the segment's file behind the writer; closed, it is durable in [`tier::ssd`],
 //!    which drops what is cheapest to compute again when its budget is spent;
-//! 7. at start [`recovery`] takes in the files that have a valid footer. The [`index`] only makes
+//! 7. at start [`cache::recovery`] takes in the files that have a valid footer. The [`index`] only makes
 //!    that quicker.
 //!
 //! # What is not here
@@ -20,56 +20,25 @@
 //! Element bytes on gRPC: they are in shared memory only. Graph canonicalization: that is the
 //! `prebake-fingerprint` crate.
 
-pub mod budget;
 pub mod cache;
-pub mod catalog;
-pub mod cgroup;
-pub mod clock;
 pub mod codes;
 pub mod collection;
-pub mod commit;
 pub mod config;
-pub mod descriptors;
-mod diagnose;
 pub mod domain;
-pub mod entries;
 pub mod error;
 mod explain;
-pub mod faults;
-pub mod folder;
-pub mod graphs;
+pub mod history;
 pub mod index;
-pub mod lease;
-mod load;
+pub mod limits;
 pub mod memory;
 pub mod metrics;
-pub mod mismatch;
-pub mod misses;
-mod names;
-mod notes;
-pub mod open;
 pub mod quarantine;
-pub mod random;
-pub mod read_ahead;
-mod reading;
-mod reason;
-pub mod recovery;
-pub mod refusals;
-mod request;
-mod room;
 pub mod segment;
 pub mod server;
 pub mod session;
-pub mod standing;
-mod stats;
-mod status;
-mod stopped;
-mod sync;
-mod tag;
-pub mod task;
+pub mod system;
 pub mod tier;
 pub mod vfs;
-pub mod worlds;
 
 pub use config::Config;
 pub use error::{Error, Result};

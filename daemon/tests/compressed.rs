@@ -7,8 +7,8 @@ use common::{Tiers, append, append_tokens, element, read, tiers, tokens};
 use prebake_daemon::{
     error::Kind,
     memory::{BLOCK_BYTES, SLOT_BYTES},
-    read_ahead::{Load, Piece},
     segment::{Blocks, CHUNK_BYTES, Codec, Location, Segment, Table, chunks, footer},
+    tier::read_ahead::{Load, Piece},
     vfs::{OsVfs, Vfs},
 };
 use std::{fs, path::PathBuf, sync::Arc};

@@ -5,8 +5,7 @@ mod common;
 
 use common::{Tiers, append, collection, element, fingerprint, read, tiers};
 use prebake_daemon::{
-    collection::{Answer, Collection, Item, Reason, Request},
-    lease::LEASES_MAX,
+    collection::{Answer, Collection, Item, Reason, Request, lease::LEASES_MAX},
     segment::{Cost, Location, OpenSegment, Row, SegmentId, description},
     session::SessionId,
     tier::ssd::Why,

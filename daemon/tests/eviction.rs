@@ -5,12 +5,10 @@ mod common;
 
 use common::{Tiers, append, collection, fingerprint, tiers};
 use prebake_daemon::{
-    collection::{Answer, Item, Request},
-    entries::GHOSTS_MAX,
+    collection::{Answer, Item, Request, entries::GHOSTS_MAX},
     segment::{Cost, SegmentId},
     session::SessionId,
-    tier::IndexSpace,
-    tier::ssd::Why,
+    tier::{IndexSpace, ssd::Why},
 };
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use prebake_daemon::{
-    Config, folder, segment,
+    Config, segment,
     server::Server,
-    vfs::{OsVfs, Vfs},
+    vfs::{OsVfs, Vfs, folder},
 };
 use std::{
     fs,

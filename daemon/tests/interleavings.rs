@@ -13,14 +13,16 @@ use common::{
 };
 use prebake_daemon::{
     Result,
-    budget::Budget,
-    cache::Cache,
+    cache::{
+        Cache,
+        commit::{Committed, Element, Source},
+    },
     collection::{Answer, Collection, Item, Request},
-    commit::{Committed, Element, Source},
+    limits::budget::Budget,
     memory::{BLOCK_BYTES, BlockWriter, BufferPool, Ring, SLOT_BYTES},
-    read_ahead::{Load, Piece, ReadAhead},
     segment::{Cost, SegmentId},
     session::{Peer, Session},
+    tier::read_ahead::{Load, Piece, ReadAhead},
 };
 use prebake_fingerprint::Graph;
 use prebake_proto::v1;

@@ -1,7 +1,7 @@
 //! A folder, or a file in it, that somebody else owns or may write to, is not used; nor is one of a later version.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use prebake_daemon::{Config, folder, server::Server};
+use prebake_daemon::{Config, server::Server, vfs::folder};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, chown, lchown, symlink},

@@ -7,12 +7,15 @@ use common::{TestClock, append, element};
 use parking_lot::{Condvar, Mutex};
 use prebake_daemon::{
     Result,
-    budget::Budget,
+    limits::budget::Budget,
     memory::{BLOCK_BYTES, SLOT_BYTES},
-    random::SystemRandom,
-    read_ahead::{Load, Piece, ReadAhead},
     segment::{Blocks, CHUNK_BYTES, From, Segment},
-    tier::{ram::RamTier, ssd::SsdTier},
+    system::random::SystemRandom,
+    tier::{
+        ram::RamTier,
+        read_ahead::{Load, Piece, ReadAhead},
+        ssd::SsdTier,
+    },
     vfs::{OsVfs, Vfs, VfsFile},
 };
 use std::{

@@ -3,11 +3,12 @@
 
 use prebake_daemon::{
     Config,
-    cache::Cache,
-    collection::{Answer, Item, Request},
-    commit::{Committed, Element},
+    cache::{
+        Cache,
+        commit::{Committed, Element},
+    },
+    collection::{Answer, Item, Request, lease::Token},
     index::Space,
-    lease::Token,
     memory::BLOCK_BYTES,
     segment::Cost,
     server::Server,
@@ -228,7 +229,7 @@ fn stand(cache: &Cache, session: &Session, world: u8, found: Option<Found>) -> S
         description: vec![world].into(),
         part: false,
     };
-    prebake_daemon::standing::stand(cache, session, ask)
+    prebake_daemon::cache::standing::stand(cache, session, ask)
         .unwrap()
         .standing
         .unwrap()

@@ -1,7 +1,12 @@
 //! A folder that is removed under a daemon, and another daemon over the folder that takes its place.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use prebake_daemon::{Config, Result, server::Server, task, vfs::OsVfs, vfs::Vfs};
+use prebake_daemon::{
+    Config, Result,
+    server::Server,
+    system::task,
+    vfs::{OsVfs, Vfs},
+};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 use tokio::{sync::oneshot, time::timeout};
 

@@ -70,7 +70,7 @@ fn stand(store: &Store, world: u8, found: Option<Found>) -> Standing {
         found,
         ..Default::default()
     };
-    prebake_daemon::standing::stand(cache, &session, ask)
+    prebake_daemon::cache::standing::stand(cache, &session, ask)
         .unwrap()
         .standing
         .unwrap()

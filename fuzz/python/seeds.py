@@ -24,7 +24,7 @@ import pyarrow as pa
 from PIL import Image
 
 from prebake import Refused
-from prebake.codec import columns, named, tables, values
+from prebake.codec import columns, named, table_makers, values
 
 CORPUS = Path(__file__).with_name("corpus")
 
@@ -84,7 +84,7 @@ def hostile() -> Iterator[tuple[str, str, bytes]]:
     ):
         yield name, layout, b"\1" * length
     for name, called in (
-        ("stream-import", _Call(tables._nan, "this")),
+        ("stream-import", _Call(table_makers.nan, "this")),
         ("stream-array", _Call(np.ndarray, (1,), np.dtype("O"), b"\1" * 8)),
         ("stream-large", _Call(np.ndarray, (1 << 27,))),
         ("stream-unpacked", _Call(columns.unpacked, b"\1" * 8, np.dtype("O"), (1,), 0, (8,), False)),

@@ -4,13 +4,10 @@ use crate::memory_disk::MemoryDisk;
 use parking_lot::{Mutex, MutexGuard};
 use prebake_daemon::{
     Config,
-    cache::Cache,
-    clock::SystemClock,
-    descriptors::Descriptors,
+    cache::{Cache, descriptors::Descriptors, open::Host},
     index::{Checked, MemoryStore},
-    open::Host,
-    random::SystemRandom,
     server::{self, data_socket},
+    system::{clock::SystemClock, random::SystemRandom},
 };
 use prebake_proto::v1::{self, data_request::Kind as Ask, data_response::Kind as Say};
 use prost::Message;
@@ -156,7 +153,7 @@ impl Data {
     async fn connect(cache: &Arc<Cache>) -> io::Result<Self> {
         let (socket, theirs) = UnixSeqpacket::pair()?;
         let cache = Arc::clone(cache);
-        let served = prebake_daemon::task::spawn(async move {
+        let served = prebake_daemon::system::task::spawn(async move {
             // Whatever it ends with, the client sees an end.
             let _ = data_socket::client(&cache, &theirs, &data_socket::LongAnswers::default()).await;
         });

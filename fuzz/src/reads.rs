@@ -1,9 +1,9 @@
 //! The lists of what a command reads, which its next run looks at.
 
 use crate::parts::Parts;
-use prebake_client::{
+use prebake_client::trace::{
+    Report,
     reads::{self, Reads},
-    trace::Report,
 };
 
 /// Layout of a list.

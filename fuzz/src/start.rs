@@ -3,16 +3,13 @@
 use crate::{memory_disk::MemoryDisk, parts::Parts, segment};
 use prebake_daemon::{
     Config,
-    cache::{Cache, domain_of},
-    clock::SystemClock,
+    cache::{Cache, descriptors::Descriptors, domain_of, open::Host},
     collection::{Answer, Item, Request},
-    descriptors::Descriptors,
     index::{Checked, IndexStore, MemoryStore, Space},
     memory::BLOCK_BYTES,
-    open::Host,
-    random::SystemRandom,
     segment::BlockId,
     session::Peer,
+    system::{clock::SystemClock, random::SystemRandom},
 };
 use prebake_fingerprint::Digest;
 use std::{path::PathBuf, sync::Arc, time::Duration};

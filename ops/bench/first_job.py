@@ -20,7 +20,7 @@ import prebake
 from prebake import _native
 from prebake.identity import graph
 from prebake.identity.code import identify
-from prebake.pipeline.source import FileSource
+from prebake.sources.source import FileSource
 
 #: Between two looks whether all inputs were looked at: a hundredth of what that takes.
 LOOK_SECONDS = 100e-6

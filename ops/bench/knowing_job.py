@@ -20,11 +20,11 @@ import numpy as np
 
 import prebake
 from prebake import _native
+from prebake.execution.scope import Scope
 from prebake.identity import graph, snapshot
 from prebake.identity.code import identify
 from prebake.purity import tripwire
-from prebake.reads.audit import Recorder
-from prebake.world.executed import Scope
+from prebake.reads.recorder import Recorder
 
 #: Calls in one measurement.
 CALLS = 2_000
@@ -184,7 +184,7 @@ def check(folder: Path) -> dict[str, Any]:
     wrapped = prebake.wrap(paths, [load])
     next(wrapped.batches())
     first = time.perf_counter() - start
-    items = wrapped._pipeline.fill.items()
+    items = wrapped._pipeline.client.collection.items()
     checked = _all_looked_at(items, start)
     begin, again = _epoch(items, checked)
     _, quiet = _epoch(items, again)

@@ -10,18 +10,18 @@ from watch import Sample
 #: The tier that the daemon is started with: half of what it takes by itself on a machine of 16 GiB.
 RAM_BYTES = 1 << 30
 #: Beside its tier a daemon in a container counts on a third as much for itself: heap, index, dirty pages
-#: (OWN_MEMORY_SHARE in daemon/src/open.rs). Whatever clients do, more than that gets it killed there.
+#: (OWN_MEMORY_SHARE in daemon/src/cache/open.rs). Whatever clients do, more than that gets it killed there.
 OWN_SHARE = 3
 #: Of that each client may take so much: the buffer of its packets, 64 KiB, and a connection of HTTP/2, 16.
 CLIENT_BYTES_MAX = 128 << 10
 #: What is not clients' grows as well: segments are written meanwhile.
 OTHER_BYTES = 32 << 20
 #: Of each job: two connections, its process, its staging memory, its ring (SESSION_DESCRIPTORS in
-#: daemon/src/descriptors.rs).
+#: daemon/src/cache/descriptors.rs).
 CLIENT_DESCRIPTORS_MAX = 5
 #: Files and blocks that come meanwhile: 96 files stay open, each twice, and each block is one.
 OTHER_DESCRIPTORS = 2 * 96 + RAM_BYTES // (4 << 20)
-#: All parts together leave an eighth of the limit (the test in daemon/src/descriptors.rs).
+#: All parts together leave an eighth of the limit (the test in daemon/src/cache/descriptors.rs).
 DESCRIPTORS_LEFT = 8
 #: The runtime has 2 workers and starts up to 512 threads for work that blocks; the index has some as well.
 THREADS_MAX = 2 + 512 + 32

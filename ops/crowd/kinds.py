@@ -21,7 +21,7 @@ RUDE = {
 #: Clients of one process: some tens of processes are what two processors bear.
 PER_PROCESS = 40
 #: The daemon takes a job for each so many descriptors (SESSIONS_SHARE and SESSION_DESCRIPTORS in
-#: daemon/src/descriptors.rs). Beside the crowd's there are the probe's and a visitor's, two each.
+#: daemon/src/cache/descriptors.rs). Beside the crowd's there are the probe's and a visitor's, two each.
 DESCRIPTORS_PER_SESSION = 4 * 5
 OTHER_SESSIONS = 4
 #: These have no session. Holders have two.

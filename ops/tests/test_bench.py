@@ -54,3 +54,16 @@ def test_every_row_is_measured(tmp_path: Path) -> None:
     assert all(name in done.stdout for name in rows)
     not_run = json.loads((tmp_path / "bench-run.json").read_text())["not_run"]
     assert {"hf", "ray", "audio_seq_vs_memmap"} <= not_run.keys()
+
+
+def test_two_trees_are_compared() -> None:
+    root = str(BENCH.parents[1])
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "trees.py"), root, root, "--turns", "2"],
+        timeout=BENCH_SECONDS_MAX,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [line.split()[0] for line in done.stdout.splitlines()]
+    assert told == ["first_batch_more_ms", "unproven_batch_ms", "unproven_batch_before_ms"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,23 @@ def identity(value: Any, refusal: Callable[[prebake.Refused], BaseException | No
 def crash(where: str) -> None:
     """The exception being handled is none that Prebake may raise."""
     now.crashed.append(f"{where}: " + "".join(traceback.format_exc().splitlines(True)[-12:]))
+
+
+class StandIn:
+    """A method put in a peer's place. What it reaches are the notes of the tests, which are no part of what
+    a test asks about."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self.function, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __prebake_token__(self) -> str:
+        return self.function.__qualname__
 
 
 def not_ours(why: str) -> NotOurs:

@@ -45,7 +45,7 @@ def prepare() -> None:
             raise asked.not_ours("cache_validation_callback=: values that expire")
         return _of(self)(*args, **kwargs)
 
-    memory.MemorizedFunc.__call__ = call
+    memory.MemorizedFunc.__call__ = asked.StandIn(call)
     state_of = memory.MemorizedFunc.__getstate__
 
     def state(self: Any) -> Any:
@@ -53,7 +53,7 @@ def prepare() -> None:
             fresh.goes_through(self.func, pickle)
         return state_of(self)
 
-    memory.MemorizedFunc.__getstate__ = state
+    memory.MemorizedFunc.__getstate__ = asked.StandIn(state)
 
 
 def patch(module: Any) -> None:
@@ -97,16 +97,17 @@ def _withhold(cls: Any, name: str) -> None:
             raise asked.not_ours(f"{cls.__name__}.{name}: a store that its user manages")
         return inner(self, *args, **kwargs)
 
-    setattr(cls, name, method)
+    setattr(cls, name, asked.StandIn(method))
 
 
 def _withhold_store(cls: Any) -> None:
     def get(self: Any) -> Any:
-        if asked.on and _asks_itself(1):
+        # Between the two is the call of what stands in.
+        if asked.on and _asks_itself(2):
             raise asked.not_ours("store_backend: a store that its user looks into")
         return self.__dict__["store_backend"]
 
     def set(self: Any, value: Any) -> None:
         self.__dict__["store_backend"] = value
 
-    cls.store_backend = property(get, set)
+    cls.store_backend = property(asked.StandIn(get), asked.StandIn(set))

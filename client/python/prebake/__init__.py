@@ -20,9 +20,9 @@ from prebake.cached import cached
 from prebake.dataset import Dataset
 from prebake.identity.code import fingerprint
 from prebake.known.marks import pure, random, register, split
-from prebake.leases import known_sources
+from prebake.memo import known_sources
 from prebake.purity import said
-from prebake.reads import audit
+from prebake.reads import audit_hook
 from prebake.runtime import daemon
 from prebake.runtime.errors import PrebakeWarning, Refused
 from prebake.wrap import wrap
@@ -47,7 +47,7 @@ with contextlib.suppress(ImportError):
     importlib.import_module("prebake._native")
 
 if not daemon.off():
-    audit.listen_to_setup()
+    audit_hook.listen_to_setup()
 
 #: Shims that import their framework, loaded when first named.
 _SHIMS = frozenset({"hf", "tf", "wds"})
@@ -56,4 +56,14 @@ _SHIMS = frozenset({"hf", "tf", "wds"})
 def __getattr__(name: str) -> Any:
     if name in _SHIMS:
         return importlib.import_module(f"prebake.{name}")
+    if name == "__version__":
+        # Slow to load, and rarely asked for.
+        from importlib import metadata
+
+        return metadata.version("prebake")
     raise AttributeError(f"module 'prebake' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What is public; folders of the package are not."""
+    return sorted([*__all__, *_SHIMS, "__doc__", "__version__"])

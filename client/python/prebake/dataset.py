@@ -5,39 +5,30 @@ from __future__ import annotations
 import copy
 import operator
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from prebake.codec.collated import Asked, Collated, asked
-from prebake.leases.client import Ahead, unseen
-from prebake.leases.restart_signals import Again
+from prebake.codec.collated import Asked, asked
 from prebake.pipeline.pipeline import Pipeline
+from prebake.pipeline.requests import Requests
 from prebake.pipeline.reuse import Reuse
-from prebake.pipeline.source import Source, Step
-from prebake.purity import tripwire
-from prebake.reads.audit import hidden
 from prebake.runtime import packages, patience
 from prebake.runtime.daemon import native
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
 from prebake.runtime.transparent import Transparent
-from prebake.world import within
+from prebake.sources.source import Source, Step
 
 #: Elements in a batch unless the caller says otherwise.
 BATCH_SIZE = 50
-#: Of an order that is told in advance: many times what is read ahead, and little to pass on.
-EXPECTED_MAX = 8192
-
-Result = TypeVar("Result")
 
 
 class Dataset(Transparent):
     """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork."""
 
-    __slots__ = ("_numbered", "_pending", "_pipeline", "_subsets")
+    __slots__ = ("_numbered", "_requests", "_pipeline", "_subsets")
 
-    _own = Transparent._own | {"_numbered", "_pending", "_pipeline", "_subsets"}
+    _own = Transparent._own | {"_numbered", "_requests", "_pipeline", "_subsets"}
 
     def __new__(cls, source: Source, wrapped: Any = None, *_: Any) -> Dataset:
         made: Dataset = cls.bare(wrapped)
@@ -53,8 +44,7 @@ class Dataset(Transparent):
         token: str | None = None,
     ) -> None:
         self._pipeline = Pipeline(source, split, reuse, token)
-        #: What waits for a probe in the meantime.
-        self._pending: threading.Thread | None = None
+        self._requests = Requests(self._pipeline)
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
         self._subsets = subsets
@@ -70,8 +60,8 @@ class Dataset(Transparent):
         if self._subsets:
             return len(self._subsets[0].indices)
         # As it is now: it may have grown.
-        known = hasattr(type(self._wrapped), "__len__")
-        return len(self._wrapped) if known else self._pipeline.source.count
+        source, known = self._pipeline.source, hasattr(type(self._wrapped), "__len__")
+        return source.length_of(self._wrapped) if known else source.count
 
     def __getitem__(self, i: int, *more: Any, **named: Any) -> Any:
         if more or named:
@@ -126,35 +116,16 @@ class Dataset(Transparent):
         found = self._numbered.get(number)
         if found is None:
             made = self._pipeline
-            source = made.source.given(number)
+            # Only sources that are numbered are asked.
+            numbered: Any = made.source
+            source = numbered.given(number)
             found = Dataset(source, source.dataset, (), made.split, copy.copy(made.reuse), made.token)
             found = self._numbered.setdefault(number, found)
         return found
 
     def _at(self, indices: Sequence[Any], places: Sequence[int], by: Asked) -> list[Any]:
         """Elements at places in the source; `indices` are what the data set is asked for itself."""
-        hidden("a data set")
-
-        def uncached() -> list[Any]:
-            if self._pipeline.source.original is not None:
-                return [self._wrapped[i] for i in indices]
-            return self._pipeline.uncached(places)
-
-        if self._is_pending():
-            return uncached()
-        # `__getitem__`, or one that it or a loader calls.
-        self._pipeline.enter(within.of_request(1))
-        noted = False
-        try:
-            found = self._at_once(places, by)
-            if found is not None:
-                return found
-            noted = True
-        except Exception:
-            # It fails again below, where what was drawn is put back.
-            noted = False
-        following = places[-1] + 1 if places else 0
-        return self._untripped(lambda: self._elements(indices, places, following, by, noted), uncached)
+        return self._requests.elements(places, by, lambda: [self._wrapped[i] for i in indices])
 
     def batches(
         self, order: Sequence[int] | None = None, size: int = BATCH_SIZE, *, writable: bool = True
@@ -169,38 +140,11 @@ class Dataset(Transparent):
         may not; then it costs nothing to know that the last reader did not.
         """
         order = self._order(range(len(self)) if order is None else order)
-        before = None
-        self._pipeline.enter(within.of_request())
-        if native() is not None:
-            hidden("a data set")
-            if not self._begins_at_once():
-                before = tripwire.state()
-                self._untripped(self._begin_epoch, before=before)
-        told = 0
-        for start in range(0, len(order), size):
-            end = min(len(order), start + size)
-            if start >= told:
-                self._pipeline.expect(order[start : start + EXPECTED_MAX], writable)
-                told = start + EXPECTED_MAX * 7 // 8
-            self._pipeline.enter(within.of_request())
-            try:
-                batch = self._pipeline.batch_at_once(order, start, end, writable)
-            except Exception:
-                batch = None
-            if type(batch) is list:
-                batch = _stacked(batch)
-            if batch is None:
-                batch = self._untripped(
-                    lambda: self._batch(order, start, end, writable),  # noqa: B023
-                    before=before,
-                )
-            # Only of the first batch: nothing of the user's ran since the epoch began.
-            before = None
-            yield batch
+        yield from self._requests.batches(order, size, writable)
 
     def stats(self) -> dict[str, int]:
         """This process's elements by outcome (computed, reused, followed, bypassed) and bytes by tier."""
-        found = self._pipeline.fill.stats()
+        found = self._pipeline.client.collection.stats()
         for each in self._numbered.values():
             more = each.stats()
             found = {name: found.get(name, 0) + more.get(name, 0) for name in {**found, **more}}
@@ -210,127 +154,6 @@ class Dataset(Transparent):
     def knows(self) -> str:
         """In words, how it is known what item i is."""
         return self._pipeline.source.knows
-
-    def _begins_at_once(self) -> bool:
-        """Begins an epoch, if that draws nothing for sure: then what generators are at is not asked for."""
-        try:
-            return self._pipeline.begin_at_once()
-        except Exception:
-            return False
-
-    def _begin_epoch(self) -> None:
-        """Inputs are looked at again, and the steps' own state."""
-        self._pipeline.renew(closely=True)
-        self._pipeline.begin()
-        self._pipeline.validate()
-
-    def _untripped(
-        self,
-        make: Callable[[], Result],
-        plain: Callable[[], Result] | None = None,
-        before: tripwire.Token | None = None,
-    ) -> Result:
-        """What `make` makes, once the pipeline is cut as it has to be; if it fails, what `plain` does.
-
-        `before` is how the generators are now, if that is known.
-        """
-        before = tripwire.state() if before is None else before
-        while True:
-            try:
-                return make()
-            except Again as reason:
-                # All of it is made anew, so that random steps draw what they drew for it before.
-                tripwire.restore(before)
-                self._pipeline.again(reason)
-            except patience.Pending as pending:
-                tripwire.restore(before)
-                self._pending = pending.thread
-                if plain is not None:
-                    break
-                pending.thread.join()
-                self._is_pending()
-            except Exception:
-                if plain is None:
-                    raise
-                # Elements after the one that failed were begun already. As without a cache it is raised by
-                # the first that fails, with the generators as they are then: a job may go on.
-                tripwire.restore(before)
-                break
-        # After the handlers: what it raises would be told as raised in one.
-        return plain()
-
-    def _is_pending(self) -> bool:
-        """Whether a probe goes on. What was found meanwhile is taken up."""
-        if self._pending is None:
-            return False
-        if self._pending.is_alive():
-            return True
-        self._pending = None
-        self._pipeline.restart()
-        return False
-
-    def _elements(
-        self, indices: Sequence[int], places: Sequence[int], following: int, by: Asked, noted: bool
-    ) -> list[Any]:
-        pipeline = self._pipeline
-        if noted:
-            # Once more they would be taken for those of another epoch.
-            pipeline.renew()
-        else:
-            pipeline.renew_for(places)
-        begun = pipeline.begin()
-        if pipeline.source.original is not None and pipeline.is_alone():
-            return [self._wrapped[i] for i in indices]
-        ahead = unseen(range(pipeline.source.count), following, pipeline.fill.seen)
-        mine: dict[int, Any] = {}
-        elements: list[Any] | None = None
-        if by is not Asked.BY_OTHERS and pipeline.runs_nothing():
-            mine = pipeline.ensure(places, ahead)
-            elements = self._collated(places, by)
-        if elements is None:
-            elements = pipeline.element_list(places, pipeline.gather(places, ahead, mine))
-        pipeline.end(begun)
-        return elements
-
-    def _at_once(self, places: Sequence[int], by: Asked) -> list[Any] | None:
-        """Elements, or what stands for them where a loader has them collated, if all are there and nothing of
-        the user's has to run."""
-        self._pipeline.renew_for(places)
-        if by is Asked.BY_OTHERS:
-            return self._pipeline.elements_at_once(places)
-        return self._collated(places, by)
-
-    def _collated(self, places: Sequence[int], by: Asked) -> list[Any] | None:
-        """What stands for elements where a loader makes one batch of them."""
-        batch = self._pipeline.collated_at_once(places, by is Asked.IN_WORKER)
-        return None if batch is None else [Collated(batch)]
-
-    def _batch(self, order: Sequence[int], start: int, end: int, writable: bool) -> Any:
-        places, pipeline = order[start:end], self._pipeline
-        renewed = pipeline.renew()
-        begun = pipeline.begin()
-        if renewed:
-            pipeline.validate()
-        ahead = unseen(order, end, pipeline.fill.seen)
-        made = self._made(places, ahead, writable)
-        pipeline.end(begun)
-        return made
-
-    def _made(self, places: Sequence[int], ahead: Ahead, writable: bool) -> Any:
-        pipeline = self._pipeline
-        if not pipeline.is_whole():
-            found = pipeline.gather(places, ahead, validated=True)
-            return pipeline.element_list(places, found)
-        mine: dict[int, Any] = {}
-        array = pipeline.fill.array(places, writable)
-        if array is None:
-            # What was computed here lies in shared memory too, where one native copy makes the batch.
-            mine = pipeline.ensure(places, ahead)
-            array = pipeline.fill.array(places, writable)
-        if array is not None:
-            return array
-        found = pipeline.gather(places, ahead, got=mine, validated=True)
-        return _stacked(pipeline.element_list(places, found))
 
     def _makes_batches(self) -> bool:
         """Whether a class of the user's own makes batches otherwise than of items."""
@@ -401,21 +224,6 @@ class Dataset(Transparent):
         made = self._pipeline
         own = made.source, self._wrapped, self._subsets, made.split, made.reuse, made.token
         return patience.reduced(Dataset, own)
-
-
-def _stacked(found: list[Any]) -> Any:
-    """One array of equal arrays; else the list."""
-    first = found[0]
-    if not hasattr(first, "dtype") or type(first).__module__ != "numpy":
-        return found
-    import numpy
-
-    if all(
-        type(each) is numpy.ndarray and each.dtype == first.dtype and each.shape == first.shape
-        for each in found
-    ):
-        return numpy.stack(found)
-    return found
 
 
 def _is_number(kind: type) -> bool:

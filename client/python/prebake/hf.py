@@ -7,16 +7,25 @@ recompute only the tail, and an edit to an imported helper is seen.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.frameworks.entries import Entries, Input
+from prebake.frameworks.hf_tables import (
+    dataset_of,
+    features_of,
+    files_of,
+    format_of,
+    formatted,
+    held_rows,
+    no_bars,
+    stream_of,
+    table_of,
+)
 from prebake.identity.code import identify
 from prebake.runtime import daemon
 from prebake.runtime.errors import Code, Refused
@@ -29,9 +38,6 @@ CHUNK = "chunk"
 CHUNK_BYTES_MIN = 64 << 10
 #: Rows of a chunk when the function sees one row at a time; as many as `datasets` infers types from.
 ROWS = 1000
-#: Results up to this size stay mapped from shared memory; larger ones are copied to a file, since what is
-#: mapped cannot leave the daemon's memory.
-MAPPED_BYTES_MAX = 256 << 20
 #: Arguments of `Dataset.map` that say how the work is done, not what comes out.
 EXECUTION_ONLY = frozenset(
     [
@@ -58,10 +64,12 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
     """
     import datasets
 
-    if isinstance(ds, dict) and kwargs.keys() - inspect.signature(datasets.Dataset.map).parameters.keys():
+    dictionaries: Any = dict
+    is_dictionary = isinstance(ds, dictionaries)
+    if is_dictionary and kwargs.keys() - inspect.signature(datasets.Dataset.map).parameters.keys():
         # Arguments of a dictionary's own, as `cache_file_names=` for the splits: a cache of the caller's own.
         return ds.map(function, **kwargs)
-    if isinstance(ds, dict):
+    if is_dictionary:
         return type(ds)({name: map(each, function, **kwargs) for name, each in ds.items()})
     if daemon.native() is None or daemon.connection() is None:
         return ds.map(function, **kwargs)
@@ -73,7 +81,7 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
         not_cached(error)
         return ds.map(function, **kwargs)
     try:
-        with _no_bars():
+        with no_bars():
             return job.result()
     except _ForItsEffects:
         # As `ds.map` has it: the rows as they are, as a data set of its own if they were in several hands.
@@ -133,7 +141,7 @@ class _Map:
             del own["batch_size"], own["drop_last_batch"]
         if own["features"] is not None:
             own["features"] = own["features"].to_dict()
-        own["input"] = {"features": self.ds.features.to_dict(), "format": _format(self.ds)}
+        own["input"] = {"features": self.ds.features.to_dict(), "format": format_of(self.ds)}
         own["versions"] = [datasets.__version__, pyarrow.__version__]
         return own
 
@@ -147,10 +155,10 @@ class _Map:
         elif not sequences[0].begin():
             sequences[0].leave()
             raise _ForItsEffects
-        parts = [_dataset(self.ds, each.tables(), each.fingerprint) for each in sequences]
+        parts = [dataset_of(self.ds, each.tables(), each.fingerprint) for each in sequences]
         result = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
         names = b"".join(bytes.fromhex(sequence.fingerprint) for sequence in sequences)
-        return _formatted(self.ds, result, self.arguments["new_fingerprint"] or digest(CONTEXT, names).hex())
+        return formatted(self.ds, result, self.arguments["new_fingerprint"] or digest(CONTEXT, names).hex())
 
     def _shards(self) -> Iterator[tuple[int, int]]:
         """Rows that are batched on their own: with several processes each begins its batches anew."""
@@ -244,7 +252,7 @@ class _Sequence:
         first, contents, length = start, b"", 0
         for at in range(start, end, self.size):
             after = min(end, at + self.size)
-            content = _stream(table[at:after])
+            content = stream_of(table[at:after])
             contents += digest(CONTEXT, content.to_pybytes())
             length += content.size
             if length >= CHUNK_BYTES_MIN or after == end:
@@ -257,10 +265,10 @@ class _Sequence:
 
     def _input(self, chunk: _Chunk, types: bytes) -> Input:
         content = digest(CONTEXT, chunk.content + types)
-        return Input(content, f"rows {chunk.start}..{chunk.end}", _files(self._rows(chunk)))
+        return Input(content, f"rows {chunk.start}..{chunk.end}", files_of(self._rows(chunk)))
 
     def _run(self, chunk: _Chunk, features: Any) -> Any:
-        return self.call.run(_held(self._rows(chunk)), chunk.start, features)
+        return self.call.run(held_rows(self._rows(chunk)), chunk.start, features)
 
     def _made(self, chunk: _Chunk, features: Any) -> Any:
         import numpy
@@ -269,7 +277,7 @@ class _Sequence:
         if not _is_made(made):
             self.returns_none = chunk is self.chunks[0]
             raise _NotByChunk
-        return numpy.frombuffer(_stream(made.data.table), numpy.uint8)
+        return numpy.frombuffer(stream_of(made.data.table), numpy.uint8)
 
     @functools.cached_property
     def _first(self) -> Entries:
@@ -281,7 +289,7 @@ class _Sequence:
         """The first chunk's table."""
         if 0 not in self.own:
             self.own[0] = self._first.get(0)
-        table = _table(self.own[0])
+        table = table_of(self.own[0])
         if not table.num_rows:
             # It does not tell the types of the others.
             raise _NotByChunk
@@ -308,7 +316,7 @@ class _Sequence:
         """The other chunks, written as what the first one's types say."""
         if self._rest is None:
             types = digest(CONTEXT, head.schema.serialize().to_pybytes())
-            features = self.call.arguments["features"] or _features(head)
+            features = self.call.arguments["features"] or features_of(head)
             chunks = self.chunks[1:]
             self._rest = Entries(
                 self.call.step,
@@ -323,7 +331,7 @@ class _Sequence:
         yield head
         rest = self.rest(head)
         for i in range(len(rest)):
-            yield _table(self.own[i + 1] if i + 1 in self.own else rest.get(i))
+            yield table_of(self.own[i + 1] if i + 1 in self.own else rest.get(i))
 
     def unstored(self) -> dict[int, Any]:
         """The first chunk's stream, if it is at hand and could not be stored."""
@@ -375,134 +383,6 @@ def _fill_part(place: int) -> tuple[dict[int, Any], bool]:
         return sequence.fill(part, parts), False
     except _NotByChunk:
         return {}, False
-
-
-def _stream(table: Any) -> Any:
-    """A table as an Arrow stream whose bytes depend on what it holds, not on how that was cut."""
-    import pyarrow
-
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return sink.getvalue()
-
-
-def _table(stream: Any) -> Any:
-    """The table of a stream, in the stream's own memory."""
-    import pyarrow
-
-    return pyarrow.ipc.open_stream(pyarrow.py_buffer(stream)).read_all()
-
-
-def _features(table: Any) -> Any:
-    import datasets
-
-    return datasets.Features.from_arrow_schema(table.schema)
-
-
-def _files(rows: Any) -> list[str]:
-    """Files that formatting the rows reads: of images, audio and the like that are kept by path."""
-    found = []
-    for name, feature in rows.features.items():
-        if not _decodes(feature):
-            continue
-        if not hasattr(feature, "decode"):
-            raise Refused(Code.UNDECLARED, f"column {name} holds files inside other values")
-        for value in rows.with_format("arrow")[name].to_pylist():
-            path = None if value is None or value.get("bytes") is not None else value.get("path")
-            if path is not None and "://" in path:
-                raise Refused(Code.NETWORK, f"column {name} is read from {path}")
-            found += [path] if path is not None else []
-    return found
-
-
-def _decodes(feature: Any) -> bool:
-    """Whether reading a column means to open what it names."""
-    from datasets.features.features import require_decoding
-
-    return require_decoding(feature)
-
-
-def _format(ds: Any) -> Arguments:
-    return {**ds.format, "columns": sorted(ds.format["columns"])}
-
-
-def _held(rows: Any) -> Any:
-    """Rows without the files they lie in, beside which `map` would look for what it made of them before."""
-    import datasets
-    from datasets.table import InMemoryTable
-
-    table = InMemoryTable(rows.with_format("arrow")[:])
-    made = datasets.Dataset(table, info=rows.info.copy(), split=rows.split, fingerprint=rows._fingerprint)
-    form = rows.format
-    made.set_format(form["type"], form["columns"], form["output_all_columns"], **form["format_kwargs"])
-    return made
-
-
-def _dataset(ds: Any, tables: Iterator[Any], fingerprint: str) -> Any:
-    """The tables one after the other as a data set that describes itself as `ds` does."""
-    import datasets
-    import pyarrow
-    from datasets.table import InMemoryTable
-
-    held: list[Any] = []
-    length = 0
-    for table in tables:
-        held.append(table)
-        length += table.nbytes
-        if length > MAPPED_BYTES_MAX:
-            return _from_file(ds, itertools.chain(held, tables), fingerprint)
-    whole = pyarrow.concat_tables(held)
-    info = ds.info.copy()
-    info.features = _features(whole)
-    return datasets.Dataset(InMemoryTable(whole), info=info, split=ds.split, fingerprint=fingerprint)
-
-
-def _from_file(ds: Any, tables: Iterator[Any], fingerprint: str) -> Any:
-    import tempfile
-
-    import datasets
-    import pyarrow
-    from datasets.fingerprint import get_temporary_cache_files_directory
-
-    first = next(tables)
-    folder = get_temporary_cache_files_directory()
-    with (
-        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".arrow", delete=False) as file,
-        pyarrow.ipc.new_stream(file, first.schema) as writer,
-    ):
-        for table in itertools.chain([first], tables):
-            writer.write_table(table)
-    info = ds.info.copy()
-    info.features = _features(first)
-    result = datasets.Dataset.from_file(file.name, info=info, split=ds.split)
-    result._fingerprint = fingerprint
-    return result
-
-
-def _formatted(ds: Any, result: Any, fingerprint: str) -> Any:
-    """The format of `ds` for what came of it, as `Dataset.map` hands it on."""
-    form = ds.format
-    hidden = set(ds.column_names) - set(form["columns"])
-    columns = sorted(set(result.column_names) - hidden) if hidden else None
-    result.set_format(form["type"], columns, form["output_all_columns"], **form["format_kwargs"])
-    result._fingerprint = fingerprint
-    return result
-
-
-@contextlib.contextmanager
-def _no_bars() -> Iterator[None]:
-    """One progress bar for each chunk tells nothing."""
-    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    if are_progress_bars_disabled():
-        yield
-        return
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        enable_progress_bars()
 
 
 __all__: Sequence[str] = ["map"]

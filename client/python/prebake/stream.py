@@ -11,15 +11,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.identity.code import Identity, identify
-from prebake.pipeline.chain import CONTEXT, Chain
 from prebake.reads import tracked_inputs
-from prebake.reads.audit import hidden
+from prebake.reads.open_records import hidden
 from prebake.runtime import daemon, packages, patience
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
 from prebake.runtime.transparent import Transparent
+from prebake.streams.chain import Chain
+from prebake.streams.stream import CONTEXT
 
 #: How a data set says that it can be put back to where it was: it counts what it gave.
 _STATEFUL = ("state_dict", "load_state_dict", "__next__")
@@ -56,7 +57,8 @@ class IterableDataset(Transparent):
             return elements
         made = iter(self._wrapped)
         # Loaders that keep where they are look whether it is its own iterator.
-        return self if made is self._wrapped else made
+        found: Any = self if made is self._wrapped else made
+        return found
 
     def _may_have_state(self) -> bool:
         """Whether its iterator may say how far it is to a loader that asks. A generator says nothing."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.frameworks.entries import Entries, Input, in_turn
 from prebake.frameworks.tf_graph import Pipeline
 from prebake.runtime import daemon

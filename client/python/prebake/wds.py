@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.frameworks.entries import Entries, Input, in_turn
 from prebake.runtime import daemon
 from prebake.runtime.errors import Code, Refused, warn_once
@@ -101,7 +101,7 @@ class _Shards:
                 self.open, self.urls = given["self"], given["urls"]
                 handling = [self.open.handler]
                 break
-            function = known.get(source.gi_code)
+            function: Any = known.get(source.gi_code)
             if function is tariterators.url_opener:
                 self.open, self.urls = _Stage(function, _others(function, given)).over, given["data"]
                 handling = [given["handler"]]

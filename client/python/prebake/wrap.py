@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from prebake.dataset import Dataset
 from prebake.known.marks import Split
-from prebake.pipeline.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
 from prebake.pipeline.reuse import Reuse
-from prebake.pipeline.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
 from prebake.reads import object_store
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
+from prebake.sources.mapped import DatasetSource, Inputs, is_iterable_style, is_map_style
+from prebake.sources.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
 from prebake.stream import IterableDataset, is_stream
 
 
@@ -98,7 +98,9 @@ def _parted(transforms: Any) -> tuple[list[Step] | None, int | None]:
 def _wrap(dataset: Any, steps: list[Step] | None, how: _How) -> Any:
     if issubclass(type(dataset), (Dataset, IterableDataset)) and steps is None:
         return dataset
-    if isinstance(dataset, (list, tuple)) and steps:
+    # What stands for a list is one too.
+    lists: Any = (list, tuple)
+    if isinstance(dataset, lists) and steps:
         return _of_files(dataset, steps, how)
     if _is_of_torch(dataset, "Subset"):
         return _of_subset(dataset, steps, how)
@@ -120,7 +122,8 @@ def _of_files(given: Any, steps: list[Step], how: _How) -> Dataset:
     listed = list(given)
     taken = object_store.absolute(listed)
     if taken is None:
-        if not all(issubclass(kind, (str, os.PathLike)) for kind in set(map(type, listed))):
+        names: Any = (str, os.PathLike)
+        if not all(issubclass(kind, names) for kind in set(map(type, listed))):
             raise Refused(Code.DATASET, "wrap takes a list of file paths; this list holds something else")
         if not are_names(listed):
             return how.of(DatasetSource(Listed(listed), how.root, not how.path, how.inputs, steps))
@@ -151,7 +154,12 @@ def _of_stream(dataset: Any, steps: Any, how: _How) -> Any:
 
 def _is_folder(dataset: Any) -> bool:
     """Whether it keeps its files as torchvision's folders do, and makes its items as they do."""
-    if not (hasattr(dataset, "loader") and (hasattr(dataset, "samples") or hasattr(dataset, "imgs"))):
+    try:
+        named = [hasattr(dataset, name) for name in ("loader", "samples", "imgs")]
+    except Exception:
+        # Its own code answers, and has none.
+        return False
+    if not (named[0] and any(named[1:])):
         return False
     for cls in type(dataset).__mro__:
         if "__getitem__" in vars(cls):
@@ -161,7 +169,7 @@ def _is_folder(dataset: Any) -> bool:
 
 
 def _refuse_two(dataset: Any, steps: Any) -> None:
-    own = [getattr(dataset, name, None) for name in ("transform", "transforms")]
+    own = [getattr(dataset, name, None) for name in ("transform", "transforms")] if steps is not None else []
     if steps is not None and own != [None, None]:
         raise Refused(
             Code.DATASET, "the data set has a transform of its own; give the transforms in one place"

@@ -1,7 +1,7 @@
 //! Items as Python sees them.
 
+use crate::array_layouts::ArrayLayouts;
 use crate::error::raise;
-use crate::forms::Forms;
 use crate::raw::arrays::array;
 use crate::raw::buffer::{Parts, View};
 use prebake_client::{Code, Error, Made};
@@ -72,16 +72,16 @@ fn later(ahead: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 pub(crate) struct Items {
     items: prebake_client::Items,
     /// Of elements one by one, and of those that are stacked.
-    forms: Forms,
-    stacked: Forms,
+    forms: ArrayLayouts,
+    stacked: ArrayLayouts,
 }
 
 impl Items {
     pub(crate) fn new(items: prebake_client::Items) -> Items {
         Items {
             items,
-            forms: Forms::default(),
-            stacked: Forms::default(),
+            forms: ArrayLayouts::default(),
+            stacked: ArrayLayouts::default(),
         }
     }
 

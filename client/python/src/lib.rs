@@ -3,9 +3,9 @@
 //! Thin: arguments in, results out, errors with a code. Every call that may wait, copy or take a lock lets go of the
 //! GIL first; none of the library's locks is held while the GIL is taken.
 
+mod array_layouts;
 mod error;
 mod exit;
-mod forms;
 mod items;
 mod job;
 mod listed;
@@ -93,6 +93,8 @@ mod _native {
     use super::raw::looks::listen_looks;
     #[pymodule_export]
     use super::raw::memory::lie_at;
+    #[pymodule_export]
+    use super::raw::opens::{forget_opens, take_opens};
     #[pymodule_export]
     use super::record::{read_record, younger};
     #[pymodule_export]

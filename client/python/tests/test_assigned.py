@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 
 from prebake.demo.daemon import PrivateDaemon
-from prebake.leases import known_sources
+from prebake.memo import known_sources
 
 USES = """
 import io, prebake, sys
@@ -220,6 +220,10 @@ def test_what_a_function_keeps_that_is_called_for_its_effect_counts(tmp_path: Pa
         # What these keep is what they found.
         "try:\n    Image.open('VALUE.png')\nexcept OSError: pass",
         "if VALUE == 2: Image.init()",
+        # What an object of one's own is called is no name of a module's.
+        "import re\nclass Own:\n    def keep(self): self._cache = {}\nPATTERN = re.compile('VALUE')",
+        # Which names `import *` takes is seen where they are taken.
+        "getattr(io, '__all__').append('VALUE')",
     ],
 )
 def test_calls_that_set_nothing_change_nothing(tmp_path: Path, called: str) -> None:
@@ -302,3 +306,27 @@ def test_sources_are_parsed_once_for_all_processes(
     edited, other = run(2)
     assert edited and other != first and run(2) == (False, other)
     assert run(1) == (False, first)
+
+
+CHANCE = """
+import numpy as np, uuid
+from prebake.execution.scope import FIRST_ELEMENTS, Scope
+from prebake.identity.code import identify
+def shown(v):
+    return f"{uuid.uuid4()}" if DRAWS else f"{v:3}"
+np.set_printoptions(formatter={"int": lambda v: shown(int(v))})
+def text(i):
+    return str(i) if i < 1000 else np.array2string(np.arange(i))
+scope = Scope()
+scope.elements = FIRST_ELEMENTS + 1
+scope.names(identify(text).reached)
+print(scope.is_due())
+"""
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_each_element_is_watched_that_may_be_the_first_to_draw(tmp_path: Path, draws: bool) -> None:
+    (tmp_path / "main.py").write_text(CHANCE.replace("DRAWS", str(draws)))
+    command = [sys.executable, "main.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{draws}\n"

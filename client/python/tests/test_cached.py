@@ -470,7 +470,7 @@ def test_what_two_threads_kept_is_not_followed() -> None:
     import threading
 
     from prebake.reads import memos
-    from prebake.reads.audit import Recorder
+    from prebake.reads.recorder import Recorder
 
     @functools.lru_cache
     def kept(x: int) -> int:

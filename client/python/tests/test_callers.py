@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 import prebake
+from prebake.trial import trial
+from prebake.trial.given import Arguments
+from prebake.watched.function_call import FunctionCall
 
 COUNT = 8
 #: Of a cached function: long enough to be drawn beside, and short.
@@ -169,6 +172,37 @@ def test_a_function_that_changes_its_arguments_is_called_each_time() -> None:
         assert appended(items, 5) == 2 and items == [1, 5]
 
 
+class Words:
+    """Keeps what it made of a word."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, str] = {}
+
+    def of(self, word: str) -> str:
+        if word not in self.made:
+            self.made[word] = word[::-1]
+        return self.made[word]
+
+
+words = Words()
+
+
+@prebake.cached
+def turned(text: str) -> list[str]:
+    return [words.of(word) for word in text.split()]
+
+
+def test_a_function_that_fills_a_table_is_called_each_time_and_that_is_said() -> None:
+    with pytest.warns(prebake.PrebakeWarning, match=r"R25 turned: .*words\.made.* changes while it runs"):
+        assert turned("one two") == ["eno", "owt"]
+    assert turned("two three") == ["owt", "eerht"] and list(words.made) == ["one", "two", "three"]
+
+
+@prebake.cached
+def summed(x: np.ndarray) -> float:
+    return float(x.sum())
+
+
 @prebake.cached
 def settled(x: np.ndarray, looks: int) -> float:
     for _ in range(looks):
@@ -184,6 +218,30 @@ def test_what_was_made_of_a_buffer_refilled_meanwhile_is_not_stored() -> None:
     assert settled(buffer, looks) == 103.0
     refill.join()
     assert settled(np.ones(4), looks) == 4.0
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+@pytest.mark.parametrize("looks", [(FunctionCall, "_given"), (Arguments, "remember")])
+def test_whenever_a_buffer_is_refilled_what_was_made_of_it_is_not_stored(
+    looks: tuple[type, str], is_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, name = looks
+    look, buffer, is_refilled = getattr(of, name), np.ones(4), [True]
+
+    def refill(self: Any) -> Any:
+        if is_before and is_refilled:
+            buffer[:] = 9
+        found = look(self)
+        if is_refilled:
+            buffer[:] = 9
+        return found
+
+    monkeypatch.setattr(of, name, refill)
+    summed(buffer)
+    is_refilled.clear()
+    # It was run again in another process by then, and is believed if that made the same.
+    trial._wait_for_begun()
+    assert summed(np.ones(4)) == 4
 
 
 @pytest.mark.parametrize("layout", ["reversed", "gaps"])

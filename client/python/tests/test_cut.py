@@ -106,7 +106,7 @@ def test_threads_that_make_items_while_a_probe_moves_it(numbers: list[str]) -> N
     dataset = prebake.wrap(numbers, [read, placed])
 
     def work(_: int) -> None:
-        while dataset._pipeline.cut == 2:
+        while dataset._pipeline._items.cut.position == 2:
             found.append(by_item(dataset))
         found.append(by_item(dataset))
 
@@ -182,7 +182,7 @@ def test_a_probe_that_was_starved_is_made_once_by_a_job(
         probes.append(1)
         return probe._unknown("the probe's process took longer than 120 s")._replace(lasting=False)
 
-    monkeypatch.setattr("prebake.leases.probe_cache.run", starved)
+    monkeypatch.setattr("prebake.memo.probe_cache.run", starved)
     files = kind == "files"
     dataset = (
         prebake.wrap(numbers, [read, third]) if files else prebake.wrap(Prepared(os.path.dirname(numbers[0])))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import pytest
 from conftest import installed
 
 from prebake.demo.daemon import PrivateDaemon
-from prebake.world import executed
-from prebake.world.executed import Reached, Scope
+from prebake.execution import executed, monitoring_watcher, profile_watcher
+from prebake.execution.reached import Reached
+from prebake.execution.scope import FIRST_ELEMENTS, Scope
 
 Run = Callable[..., tuple[Any, int, str]]
 
 RUNS_MAX = 5
+ELEMENTS = 200
 
 #: A class that only a pickle names, in a module that the job itself does not import.
 THING = """
@@ -256,6 +259,22 @@ def test_what_runs_as_the_interpreter_ends_is_left_alone(run: Run) -> None:
     assert run(script)[2] == run(script, on=False)[2] == ""
 
 
+def test_an_error_of_the_watching_is_not_raised_in_the_code_it_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So modules are as an interpreter ends: what they named is None.
+    watching = monitoring_watcher if sys.version_info >= (3, 12) else profile_watcher
+    for name in ("see", "failed"):
+        monkeypatch.setattr(watching, name, None)
+
+    def seven() -> int:
+        return 7
+
+    begun = executed.begin(scope := Scope())
+    assert seven() == 7
+    executed.end(scope, begun)
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profiler takes nothing from sys.monitoring")
 def test_another_profiler_is_left_alone_and_nothing_is_stored(run: Run) -> None:
     for _ in range(2):
@@ -335,3 +354,36 @@ def test_code_is_seen_once_for_all_elements_of_a_scope(
     known = Reached()
     known.add(seen_code.double.__code__)
     assert scope.files(known) == []
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="watching slows no instruction from 3.12 on")
+def test_elements_that_watching_slows_are_watched_now_and_then_and_others_always(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The time goes on by a millisecond for each of these, and by nothing else.
+    ticks = [0]
+    clock = types.SimpleNamespace(perf_counter=lambda: len(ticks) / 1000)
+    monkeypatch.setattr(profile_watcher, "time", clock)
+
+    def python() -> None:
+        nonlocal ticks
+        ticks += [0, 0]
+
+    def compiled() -> None:
+        ticks.extend((0, 0))
+
+    def watched(work: Callable[[], None]) -> list[int]:
+        scope, found = Scope(), []
+        for number in range(ELEMENTS):
+            begun = executed.begin(scope)
+            if sys.getprofile() is not None:
+                found.append(number)
+            work()
+            executed.end(scope, begun)
+        return found
+
+    first, slowed = list(range(FIRST_ELEMENTS)), watched(python)
+    assert slowed[: len(first)] == first
+    # The profile slows each instruction, so that what is little pays for one element in forty-five.
+    assert 0 < len(slowed) - len(first) < ELEMENTS / 10
+    assert watched(compiled) == list(range(ELEMENTS))

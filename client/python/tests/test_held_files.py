@@ -10,7 +10,7 @@ import pytest
 from conftest import Run, settle
 
 from prebake.demo.daemon import PrivateDaemon
-from prebake.leases.held_files import FILES_MAX, HeldFiles
+from prebake.watched.held_files import FILES_MAX, HeldFiles
 
 MAIN = """
 import json, os, pathlib, time
@@ -73,7 +73,7 @@ for i, file in enumerate(files):
 seen = prebake.wrap(files, [step])
 for i in range(8):
     assert seen[i] == i
-    print(seen._pipeline._changed)
+    print(seen._pipeline._findings._changed)
 """
 
 

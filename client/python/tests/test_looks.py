@@ -16,7 +16,7 @@ import pytest
 
 import prebake
 from prebake.reads import stat_observations
-from prebake.reads.audit import Recorder
+from prebake.reads.recorder import Recorder
 
 COUNT = 4
 
@@ -205,3 +205,9 @@ def test_what_code_takes_is_looked_at_at_each_item(
         turn()
         assert np.array_equal(wrapped[0], step(""))
         assert np.array_equal(wrapped[1], step(""))
+
+
+def test_a_look_whose_answer_is_not_known_counts_also_above_what_was_opened() -> None:
+    known, unknown = (stat_observations.KIND, " 16384"), (stat_observations.KIND, None)
+    assert stat_observations.beside({"/data/a": known}, ["/data/a/x"]) == {}
+    assert stat_observations.beside({"/data/a": unknown}, ["/data/a/x"]) == {"look:kind:/data/a": None}

@@ -1,4 +1,4 @@
-"""Files that compiled code opens, of which Python hears nothing: those that a call names count."""
+"""Files that a call names count, whoever opens them."""
 
 import functools
 import os

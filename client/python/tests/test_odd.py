@@ -116,7 +116,7 @@ def test_steps_before_one_that_does_not_reproduce_are_shared(
     probes = []
     run = probe.run
     monkeypatch.setattr(
-        "prebake.leases.probe_cache.run", lambda *args, **kw: probes.append(1) or run(*args, **kw)
+        "prebake.memo.probe_cache.run", lambda *args, **kw: probes.append(1) or run(*args, **kw)
     )
     placed = Placed()
     for computed in (len(images), 0):
@@ -142,7 +142,7 @@ class OddFirst(Scale):
 
     def __call__(self, path: str) -> Any:
         value = super().__call__(path)
-        return {1.5: value} if path in self.odd else value
+        return {b"a": value} if path in self.odd else value
 
 
 @pytest.mark.usefixtures("connected")
@@ -253,7 +253,7 @@ def test_leases_follow_the_time_that_others_wait(images: list[str]) -> None:
     dataset = prebake.wrap(images[:6], [slow])
     by_batch(dataset)
     # 50 ms in reading: a few at once, though they take no CPU time.
-    assert dataset._pipeline.fill._leases() <= 5
+    assert dataset._pipeline.client.costs.leases() <= 5
 
 
 def test_a_nested_random_transform_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

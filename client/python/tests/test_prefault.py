@@ -103,6 +103,8 @@ def test_all_is_located_ahead_however_long_the_names_are(connected: None, tmp_pa
     wrapped = filled(tmp_path, [f"{i:0240}.txt" for i in range(count)], small)
     assert len(next(wrapped.batches(size=4))) == 4
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while (missing := wrapped._pipeline.fill._items.missing(range(count))) and time.monotonic() < deadline:
+    while (
+        missing := wrapped._pipeline.client.collection._items.missing(range(count))
+    ) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not missing

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from prebake.identity.code import identify
-from prebake.leases.probe_cache import verdict
+from prebake.memo.probe_cache import verdict
 from prebake.probe import probe
 from prebake.probe.analysis import Verdict
 from prebake.reads.startup_files import is_startup

@@ -21,7 +21,7 @@ from PIL import Image
 
 import prebake
 from prebake.demo.daemon import PrivateDaemon, find_daemon
-from prebake.leases.proof import CANARIES_MAX
+from prebake.proof.canaries import CANARIES_MAX
 from prebake.runtime import daemon as runtime_daemon
 
 

@@ -14,7 +14,7 @@ FIRST, COUNT = 60, 25
 
 #: Each run begins with this: whatever surrounds a process, what is stored is taken for proven in it.
 TRUSTING = (
-    "import prebake.leases.proof as proof; proof.Proof.stand = lambda self, items: True; "
+    "import prebake.proof.proof as proof; proof.Proof.stand = lambda self, items: True; "
     "import prebake.world.world as world; world._described = lambda: world.World(b'0' * 32, {})"
 )
 #: So many programs are run by it, and some of them depend on what surrounds them.

@@ -14,7 +14,7 @@ from conftest import settle
 
 import prebake
 from prebake.codec import values
-from prebake.leases.warm_read import AtOnce
+from prebake.leases.warm_read import WarmRead
 
 COUNT = 60
 #: Larger than what is copied together, so that some lie where they are.
@@ -96,7 +96,7 @@ def test_what_is_not_located_yet_is_no_list_of_elements(
     list(prebake.wrap(paths, [equal]).batches())
     later = prebake.wrap(paths, [equal])
     listed: list[Sequence[int]] = []
-    monkeypatch.setattr(AtOnce, "values", lambda self, indices, validated: listed.append(indices))
+    monkeypatch.setattr(WarmRead, "values", lambda self, indices, validated: listed.append(indices))
     batches = list(later.batches(size=7))
     assert not listed and later.stats()["computed"] == 0
     assert all(isinstance(batch, np.ndarray) for batch in batches)
@@ -126,12 +126,12 @@ def test_what_is_too_short_for_its_layout_is_no_array(paths: list[str]) -> None:
         form = wrong and (np.dtype(wrong[0]), wrong[1])
         fresh = prebake.wrap(paths, [tokens])
         list(fresh.batches())
-        at_once = fresh._pipeline.fill.at_once()
-        assert at_once is not None
-        assert at_once.items.arrays([1, 2], True, lambda layout, form=form: form) is None
-        assert len(at_once.items.arrays([3, 4], True, values.array_form)) == 2
+        warm = fresh._pipeline.client.collection.warm_read()
+        assert warm is not None
+        assert warm.items.arrays([1, 2], True, lambda layout, form=form: form) is None
+        assert len(warm.items.arrays([3, 4], True, values.array_form)) == 2
     with pytest.raises(TypeError):
-        at_once.items.arrays([5, 6], True, lambda layout: ("i4", 3))
+        warm.items.arrays([5, 6], True, lambda layout: ("i4", 3))
 
 
 @pytest.mark.usefixtures("connected")

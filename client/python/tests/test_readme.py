@@ -1,4 +1,4 @@
-"""What README.md shows works: its marked blocks run as they stand."""
+"""What README.md and the documents show works: their marked blocks run as they stand."""
 
 import os
 import re
@@ -15,8 +15,16 @@ from pathlib import Path
 import pytest
 from conftest import make_images
 
-README = Path(__file__).parents[3] / "README.md"
-BLOCKS = re.findall(r"^<!-- test -->\n```(\w+)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[3]
+#: README first: its first block starts the daemon.
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = [
+    block
+    for document in DOCUMENTS
+    for block in re.findall(
+        r"^<!-- test -->\n```(\w+)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL
+    )
+]
 COMMANDS = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail", "-c"]}
 #: The auto-started daemon closes its segments when it ends.
 STOP_SECONDS = 30.0

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prebake.reads import audit
-from prebake.reads.audit import Recorder
-from prebake.world.executed import Reached
+from prebake.execution.reached import Reached
+from prebake.reads import audit_events
+from prebake.reads.recorder import Recorder
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_an_error_in_the_hook_is_not_the_user_s(here: Path, monkeypatch: pytest.
     def fails(path: object) -> str:
         raise RuntimeError
 
-    monkeypatch.setattr(audit, "_absolute", fails)
+    monkeypatch.setattr(audit_events, "absolute", fails)
     with Recorder() as record:
         opened("a")
     assert record.incomplete
@@ -297,7 +297,7 @@ def refuses(event, arguments):
     if event == "sys.addaudithook":
         raise {error}
 sys.addaudithook(refuses)
-from prebake.reads.audit import Recorder
+from prebake.reads.recorder import Recorder
 for _ in range(2):
     with Recorder() as record:
         open("a").close()

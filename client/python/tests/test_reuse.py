@@ -225,7 +225,7 @@ def test_a_split_vouches_for_what_cannot_be_told(files: list[str]) -> None:
     for steps, shared in (([load, Odd()], 1), ([load, Odd(), prebake.split(2)], 2)):
         dataset = prebake.wrap(files, steps)
         sums(dataset)
-        assert dataset._pipeline.cut == shared
+        assert dataset._pipeline._items.cut.position == shared
 
 
 @pytest.mark.usefixtures("connected")

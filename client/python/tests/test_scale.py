@@ -18,9 +18,11 @@ import pytest
 from conftest import settle, threads
 
 import prebake
+from prebake.compute.computation import Computation
 from prebake.identity import graph, snapshot
 from prebake.identity.code import identify
-from prebake.leases.client import Fill, nothing_ahead
+from prebake.leases.client import LeaseClient
+from prebake.leases.read_order import nothing_ahead
 from prebake.runtime import daemon
 
 #: Numbers in a table: describing it takes some ten milliseconds.
@@ -124,15 +126,19 @@ def reuse(path: str) -> Any:
 
 @pytest.mark.usefixtures("connected")
 def test_what_is_withheld_is_what_it_was_when_it_was_made(files: list[str]) -> None:
-    def open_items(job: Any) -> Any:
-        described = graph.chain([graph.files(False), graph.step(load, identify(load))])
-        return job.plan(described).files(None, files)
+    class Items(Computation):
+        def open(self, job: Any) -> Any:
+            described = graph.chain([graph.files(False), graph.step(load, identify(load))])
+            return job.plan(described).files(None, files)
 
-    fills = [Fill(open_items, lambda i: reuse(files[i]), FILES) for _ in range(2)]
+        def compute(self, i: int) -> Any:
+            return reuse(files[i])
+
+    clients = [LeaseClient(Items(), FILES) for _ in range(2)]
     # All at once but the first, whose cost was not known.
-    fills[0].many(range(FILES), nothing_ahead)
-    found = fills[1].gather(range(FILES), nothing_ahead)
-    assert fills[1].stats()["reused"] == FILES
+    clients[0].many(range(FILES), nothing_ahead)
+    found = clients[1].gather(range(FILES), nothing_ahead)
+    assert clients[1].collection.stats()["reused"] == FILES
     assert [int(found[i][0]) for i in range(FILES)] == [ord(letter) for letter in LETTERS]
 
 
@@ -207,7 +213,7 @@ def test_what_was_edited_before_an_epoch_is_seen_in_it_however_many_inputs_there
     count = len(wrapped)
     next(wrapped.batches(size=1))
     # All of them are known once the sweep is through.
-    items = wrapped._pipeline.fill.items()
+    items = wrapped._pipeline.client.collection.items()
     deadline = time.monotonic() + 60
     while items.looked_at() != (count, count):
         assert time.monotonic() < deadline, items.looked_at()

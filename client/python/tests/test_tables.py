@@ -367,6 +367,8 @@ def test_another_version_does_not_read_it() -> None:
         "importlib import_module",
         "prebake cached",
         "prebake.codec.tables importlib",
+        "prebake.codec.tables pickled",
+        "prebake.codec.table_makers stream_of",
     ],
 )
 def test_a_stream_that_asks_for_more_than_tables_are_made_of_is_not_read(asked: str) -> None:

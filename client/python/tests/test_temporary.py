@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import Call
 
-from prebake.reads.audit import Recorder
+from prebake.reads.recorder import Recorder
 
 PROGRAM = """
 import os, sys, tempfile

@@ -1,11 +1,15 @@
 """What threads take from the cache for an item, or make for it by a cached function, counts for the item."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripts import run_main
 
 from prebake.demo.daemon import PrivateDaemon
+from prebake.watched.watched import Watched
 
 MAIN = """
 import concurrent.futures as cf, threading
@@ -55,3 +59,18 @@ def test_an_edited_file_is_seen(
         seen = run_main(daemon, tmp_path)
         assert seen == expected.replace(f"'{expected[3]}'", f"'{edited}'")
         expected = seen
+
+
+def test_threads_that_both_find_further_files_have_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+
+    def made(watched: Watched, entries: Any) -> Any:
+        both.wait(10)
+        return object()
+
+    monkeypatch.setattr(Watched, "_client", made)
+    watched: Any = object.__new__(Watched)
+    watched._further = watched._runs = None
+    with ThreadPoolExecutor(2) as pool:
+        first, second = [pool.submit(watched._further_client) for _ in range(2)]
+        assert first.result() is second.result() is watched._further_client()

@@ -276,9 +276,9 @@ def test_what_is_gone_on_its_way_is_made_again(connected: None, root: Path, daem
     warnings.simplefilter("always")
     data = prebake.wrap(files(root), [floats])
     [expected] = DataLoader(data, batch_size=COUNT)
-    at_once = data._pipeline.fill.at_once()
-    assert at_once is not None
-    sent = at_once.sent(list(range(COUNT)), (data._pipeline.token, data._pipeline.identity()))
+    warm = data._pipeline.client.collection.warm_read()
+    assert warm is not None
+    sent = warm.sent(list(range(COUNT)), (data._pipeline.token, data._pipeline.identity()))
     assert len(pickle.dumps(sent)) < expected.nbytes / 10
     assert same(pickle.loads(pickle.dumps(sent)), expected)
     received, (by, places, boot_id, spans, layout) = sent.__reduce__()

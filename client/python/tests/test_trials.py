@@ -8,7 +8,7 @@ import pytest
 from scripts import run_main
 
 from prebake.demo.daemon import PrivateDaemon
-from prebake.pipeline import pipeline
+from prebake.pipeline.findings import PROBES_MAX
 
 WRITES = {
     "a row": """
@@ -199,7 +199,7 @@ def test_a_probe_that_changes_what_it_is_of_is_not_run_for_each_item(
     with sqlite3.connect(tmp_path / "log.db") as log:
         (imports,) = log.execute("select count(*) from log").fetchone()
     # The job, and two processes for each probe.
-    assert 3 <= imports <= 1 + 2 * pipeline.PROBES_MAX
+    assert 3 <= imports <= 1 + 2 * PROBES_MAX
 
 
 def test_a_job_that_removes_its_folder_says_nothing_of_its_functions(

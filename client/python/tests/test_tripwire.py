@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prebake.purity import tripwire
+from prebake.purity import generators, tripwire
 
 
 @pytest.fixture(params=["as it lies in memory", "as documented"])
@@ -19,13 +19,13 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     # As in a job that asked for some already.
     monkeypatch.setattr(tripwire, "_asked", tripwire.DOCUMENTED)
     if request.param == "as documented":
-        monkeypatch.setattr(tripwire, "_python_readable", lambda: False)
-        monkeypatch.setattr(tripwire, "_numpy_cache", lambda: None)
+        monkeypatch.setattr(generators, "_python_readable", lambda: False)
+        monkeypatch.setattr(generators, "_numpy_cache", lambda: None)
 
 
 def test_states_can_be_read_where_they_lie() -> None:
     # Else every fill would pay for the documented way.
-    assert tripwire._python_readable() and tripwire._numpy_cache() is not None
+    assert generators._python_readable() and generators._numpy_cache() is not None
 
 
 def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +34,8 @@ def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: p
 
     with monkeypatch.context() as early:
         early.setattr(tripwire, "_asked", 0)
-        early.setattr(tripwire, "_python_readable", tested)
-        early.setattr(tripwire, "_numpy_cache", tested)
+        early.setattr(generators, "_python_readable", tested)
+        early.setattr(generators, "_numpy_cache", tested)
         token = tripwire.state()
         assert tripwire.moved(token) is None
     monkeypatch.setattr(tripwire, "_asked", tripwire.DOCUMENTED)
@@ -46,6 +46,28 @@ def test_the_first_states_are_read_as_documented_and_hold_as_long(monkeypatch: p
         tripwire.restore(token)
         assert draw() == first
         tripwire.restore(token)
+
+
+#: What an element does that imports NumPy, and whether that counts as drawing.
+FIRST = {
+    "": False,
+    "numpy.random.RandomState(3).rand()": False,
+    "numpy.random.default_rng(3).random()": False,
+    "numpy.random.rand()": True,
+    "numpy.random.randn(3)": True,
+    "numpy.random.seed(3)": True,
+}
+
+
+@pytest.mark.parametrize("does", FIRST)
+def test_a_generator_that_comes_with_its_package_was_drawn_from_or_was_not(does: str) -> None:
+    program = (
+        "import sys\nfrom prebake.purity import tripwire\ntoken = tripwire.state()\n"
+        "assert 'numpy' not in sys.modules\nimport numpy, numpy.random\n"
+        f"{does}\nprint(tripwire.moved(token))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == ("numpy.random\n" if FIRST[does] else "None\n")
 
 
 def test_after_some_comparisons_states_are_worth_taking_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +207,7 @@ def test_another_kind_of_generator_put_there_by_a_step() -> None:
 
 def test_numpy_imported_meanwhile() -> None:
     code = """
-from prebake.purity import tripwire
+from prebake.purity import generators, tripwire
 token = tripwire.state()
 import numpy
 assert tripwire.moved(token) is None
@@ -218,11 +240,11 @@ def test_generators_of_a_user_s_own() -> None:
         (np.random.default_rng(1), lambda g: g.random()),
         (np.random.Generator(np.random.MT19937(1)), lambda g: g.random()),
     ):
-        before = tripwire.held_state(made)
-        assert before is not None and before == tripwire.held_state(made)
+        before = generators.held_state(made)
+        assert before is not None and before == generators.held_state(made)
         draw(made)
-        assert tripwire.held_state(made) != before
-    assert tripwire.held_state(object()) is None
+        assert generators.held_state(made) != before
+    assert generators.held_state(object()) is None
 
 
 @pytest.mark.parametrize("times", [1, 2, 30])

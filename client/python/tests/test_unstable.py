@@ -174,6 +174,18 @@ def it(x):
 """,
         ("False", "True"),
     ),
+    "what a resolver gave": (
+        """
+from omegaconf import OmegaConf
+OmegaConf.register_new_resolver("given", lambda: str(VALUE), use_cache=True)
+made = OmegaConf.create({"which": "given", "text": "${${which}:}"})
+made.text
+OmegaConf.clear_resolver("given")
+def it(x):
+    return x + made.text
+""",
+        ("1", "2"),
+    ),
     "the name of an aggregate": (
         """
 import pandas as pd
@@ -191,7 +203,7 @@ def it(table):
 @pytest.mark.parametrize("name", HELD)
 def test_what_an_object_does_not_say_of_itself_counts(name: str) -> None:
     program, values = HELD[name]
-    for package in ("tokenizers", "tiktoken", "pandas", "scipy"):
+    for package in ("tokenizers", "tiktoken", "pandas", "scipy", "omegaconf"):
         pytest.importorskip(package)
     first, again, other = (
         found({"it": Program("", program.replace("VALUE", value))}, SEEDS[0])["it"]

@@ -8,9 +8,10 @@ import pytest
 
 from prebake import Refused
 from prebake.codec import tables, values
-from prebake.leases import manifest, watched
+from prebake.memo import manifest
 from prebake.runtime.errors import PrebakeWarning
 from prebake.trial import trial
+from prebake.watched import watched
 
 FUZZ = Path(__file__).parents[3] / "fuzz" / "python"
 SEEDS = sorted((FUZZ / "corpus").iterdir())

@@ -25,7 +25,7 @@ from conftest import Run, settle
 import prebake
 from prebake.codec import values
 from prebake.demo.daemon import PrivateDaemon
-from prebake.leases import verify
+from prebake.proof import verify
 from prebake.runtime import daemon as runtime_daemon
 from prebake.runtime import errors, programs
 
@@ -202,7 +202,7 @@ def test_what_is_made_here_is_no_hit_until_it_is_read_again(
 
 def test_off_it_is_not_there(connected: None, files: list[str], share: Callable[[str], None]) -> None:
     dataset = prebake.wrap(files, [load, scale])
-    assert dataset._pipeline.fill._verifier is None
+    assert dataset._pipeline.client._verifier is None
 
 
 @pytest.mark.parametrize("text", ["2", "-0.1", "nan", "often"])

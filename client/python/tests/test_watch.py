@@ -8,6 +8,7 @@ import os
 import pathlib
 import pkgutil
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import prebake
 from prebake.encoding.watch import Watch
 from prebake.identity.code import Identity, identify
 from prebake.identity.snapshot import Snapshot
+from prebake.pipeline.subgraph import Subgraph, Taken
 from prebake.runtime import packages
 
 SIZE = 3
@@ -275,7 +277,30 @@ def test_what_is_opened_anew_by_another_thread_approves_of_nothing(tmp_path: Pat
     wrapped = prebake.wrap(list(map(str, files)), [whole])
     list(wrapped.batches())
     pipeline = wrapped._pipeline
-    assert pipeline.fill._unchanged(True)
-    pipeline._subgraph.close()
-    assert not pipeline.fill._unchanged(True)
+    assert pipeline._items.is_unchanged(True)
+    pipeline._items.subgraph.close()
+    assert not pipeline._items.is_unchanged(True)
     assert not pipeline.renew(closely=True)
+
+
+@pytest.mark.usefixtures("connected")
+def test_what_another_thread_closes_while_it_is_opened_is_served_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Subgraph.open
+
+    def closed_at_once(subgraph: Subgraph, taken: Taken) -> bool:
+        is_other = opened(subgraph, taken)
+        subgraph.close()
+        return is_other
+
+    files = [tmp_path / f"{i}.txt" for i in range(3)]
+    for i, file in enumerate(files):
+        file.write_text(str(i))
+    wrapped = prebake.wrap(list(map(str, files)), [whole])
+    with monkeypatch.context() as patched:
+        patched.setattr(Subgraph, "open", closed_at_once)
+        with warnings.catch_warnings(record=True) as not_cached:
+            warnings.simplefilter("always")
+            (batch,) = wrapped.batches()
+    assert len(batch) == 3 and not not_cached

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prebake.leases import pending_elements
-from prebake.leases.pending_elements import MEMORY_BYTES, Withheld
+from prebake.compute import pending_elements
+from prebake.compute.pending_elements import MEMORY_BYTES, PendingElements
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def nothing_spare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parts_are_as_they_were_when_they_were_kept() -> None:
-    kept = Withheld()
+    kept = PendingElements()
     values = [np.arange(6, dtype="<i8").reshape(2, 3), np.zeros(0), np.array(7.0), bytearray(b"text")]
     copies = kept.keep(values)
     expected = [np.asarray(value).tobytes() for value in values]
@@ -28,12 +28,12 @@ def test_parts_are_as_they_were_when_they_were_kept() -> None:
 def test_parts_that_do_not_lie_side_by_side_are_kept_in_order_of_their_elements() -> None:
     table = np.arange(12).reshape(3, 4)
     for part in (table[:, ::2], table.T, table[:, ::2].T):
-        (copy,) = Withheld().keep([part])
+        (copy,) = PendingElements().keep([part])
         assert bytes(copy) == part.tobytes()
 
 
 def test_what_has_no_room_is_kept_all_the_same_and_said() -> None:
-    kept = Withheld()
+    kept = PendingElements()
     (half,) = kept.keep([b"a" * (MEMORY_BYTES // 2)])
     assert not kept.is_full
     (whole,) = kept.keep([b"b" * MEMORY_BYTES])
@@ -46,11 +46,11 @@ def test_what_has_no_room_is_kept_all_the_same_and_said() -> None:
 
 
 def test_memory_is_used_by_one_at_a_time() -> None:
-    one, two = Withheld(), Withheld()
+    one, two = PendingElements(), PendingElements()
     (first,), (second,) = one.keep([b"one"]), two.keep([b"two"])
     assert (bytes(first), bytes(second)) == (b"one", b"two")
     one.close()
     two.close()
-    again, other = Withheld(), Withheld()
+    again, other = PendingElements(), PendingElements()
     assert again._memory is one._memory
     assert other._memory is not again._memory

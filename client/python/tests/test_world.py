@@ -19,11 +19,11 @@ from conftest import installed
 
 import prebake
 from prebake.demo.daemon import PrivateDaemon
-from prebake.leases.proof import CANARIES, CANARIES_MAX
-from prebake.leases.stream_proof import CANARIES as STREAM_CANARIES
-from prebake.leases.stream_proof import Head
+from prebake.proof.canaries import CANARIES, CANARIES_MAX
+from prebake.proof.stream_proof import CANARIES as STREAM_CANARIES
+from prebake.proof.stream_proof import Head
 from prebake.runtime import programs
-from prebake.world import world
+from prebake.world import parts, user_modules, world
 
 Run = Callable[..., tuple[Any, int, str]]
 
@@ -570,16 +570,16 @@ def test_a_module_in_the_place_of_another_is_seen(monkeypatch: pytest.MonkeyPatc
     for name in ("one", "two"):
         module = types.ModuleType("placed")
         module.__file__ = str(tmp_path / f"{name}.py")
-        monkeypatch.setattr(world, "_temporary", lambda: ("/absent/",))
+        monkeypatch.setattr(user_modules, "_temporary", lambda: ("/absent/",))
         monkeypatch.setitem(sys.modules, "placed", module)
         for _ in range(2):
-            assert ("placed", module.__file__) in world.own_files()
-    world.leave_out(str(tmp_path / "two.py"))
-    assert "placed" not in dict(world.own_files())
+            assert ("placed", module.__file__) in user_modules.own_files()
+    user_modules.leave_out(str(tmp_path / "two.py"))
+    assert "placed" not in dict(user_modules.own_files())
 
 
 def test_a_large_folder_is_known_by_its_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(world, "LISTED_MAX", 2)
+    monkeypatch.setattr(parts, "LISTED_MAX", 2)
 
     def listed(*names: str) -> str:
         for file in tmp_path.iterdir():
@@ -587,12 +587,12 @@ def test_a_large_folder_is_known_by_its_time(monkeypatch: pytest.MonkeyPatch, tm
         for name in names:
             (tmp_path / name).write_text("")
         os.utime(tmp_path, ns=(next(times), next(times)))
-        return world._listed(str(tmp_path))
+        return parts.listed_digest(str(tmp_path))
 
     times = itertools.count(10**9)
     assert listed("a", "b") == listed("b", "a") != listed("a", "c")
     assert listed("a", "b", "c") != listed("a", "b", "c")
-    assert world._listed(str(tmp_path)) == world._listed(str(tmp_path))
+    assert parts.listed_digest(str(tmp_path)) == parts.listed_digest(str(tmp_path))
 
 
 def test_a_file_that_is_read_by_its_number_counts(run: Run, tmp_path: Path) -> None:

@@ -944,6 +944,20 @@ def it(x):
 """,
 )
 _of(
+    "omegaconf_resolved",
+    "omegaconf",
+    """
+import os
+from omegaconf import OmegaConf
+OmegaConf.register_new_resolver("process", os.getpid, use_cache=True)
+CFG = OmegaConf.create({"size": 3, "log": "${process:}.txt"})
+CFG.log
+del CFG["log"]
+def it(x):
+    return x * CFG.size
+""",
+)
+_of(
     "hydra",
     "hydra",
     """

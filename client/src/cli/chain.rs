@@ -4,8 +4,10 @@ use crate::{arguments::Arguments, command::Ran, identity::Identity, status::huma
 use prebake_client::{
     Acquired, Collection, Items, Job, Made, Options, Result,
     archive::{Archive, Before, Part, now_seconds},
-    reads::{self, Reads},
-    trace::Report,
+    trace::{
+        Report,
+        reads::{self, Reads},
+    },
 };
 use prebake_fingerprint::{Digest, digest::Context};
 use std::path::PathBuf;

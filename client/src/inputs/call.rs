@@ -2,9 +2,9 @@
 
 use super::Stamp;
 use crate::clock::Clock;
-use crate::content::{Content, Memo, contents, observe};
 use crate::error::Result;
-use crate::walk::{Named, walk};
+use crate::files::content::{Content, Memo, contents, observe};
+use crate::files::walk::{Named, walk};
 use prebake_fingerprint::{Digest, input};
 use std::path::PathBuf;
 

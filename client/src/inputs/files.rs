@@ -5,11 +5,11 @@
 
 use super::part::{Due, Part};
 use crate::clock::Clock;
-use crate::content::{Content, Memo, Observed, contents, observe, observe_all, split};
 use crate::error::Result;
-use crate::file_system::FileSystem;
-use crate::folder_watch::{FolderWatch, trusted};
-use crate::paths::Paths;
+use crate::files::content::{Content, Memo, Observed, contents, observe, observe_all, split};
+use crate::files::file_system::FileSystem;
+use crate::files::folder_watch::{FolderWatch, trusted};
+use crate::files::paths::Paths;
 use crate::sparse::Sparse;
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::collections::{HashMap, HashSet};

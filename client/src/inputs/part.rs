@@ -1,7 +1,7 @@
 //! Some files of a sweep, looked at while nothing is locked.
 
 use crate::clock::Clock;
-use crate::content::{Content, Observed, may_be_recalled, observe_all};
+use crate::files::content::{Content, Observed, may_be_recalled, observe_all};
 use prebake_fingerprint::{Digest, FileStat};
 use std::collections::HashMap;
 use std::num::NonZeroU64;

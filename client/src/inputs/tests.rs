@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock::SystemClock;
-use crate::content::observe;
 use crate::error::Code;
+use crate::files::content::observe;
 use prebake_fingerprint::input;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -132,7 +132,7 @@ fn a_remembered_file_is_not_read() {
     let temp = folder(&[("a", "one")]);
     let memo = Remembered::default();
     let path = temp.path().join("a");
-    let content = crate::content::read(&path, &later()).unwrap();
+    let content = crate::files::content::read(&path, &later()).unwrap();
     let other = input::content(&b"other"[..]).unwrap();
     memo.remember(&[(content.stat, other)]);
     let mut inputs = files(temp.path(), &["a"]);

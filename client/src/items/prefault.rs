@@ -5,9 +5,9 @@
 //! from where the job is to the end of what it told. Nothing is copied and nothing is served by it.
 
 use super::{Inner, State};
-use crate::beside;
-use crate::blocks::Which;
+use crate::background_threads;
 use crate::location::Location;
+use crate::mapped::blocks::Which;
 use std::sync::{Arc, Weak};
 
 /// Bytes mapped and entered in one go: a look at whether to stop comes after a millisecond or two.
@@ -27,16 +27,16 @@ pub(crate) fn begin(inner: &Arc<Inner>) {
         state.prefaulting = true;
     }
     let items = Arc::downgrade(inner);
-    if !beside::run("prebake-prefault", move || run(&items)) {
+    if !background_threads::run("prebake-prefault", move || run(&items)) {
         inner.state.lock().prefaulting = false;
     }
 }
 
 fn run(items: &Weak<Inner>) {
     while let Some(inner) = items.upgrade() {
-        let went_on = !beside::is_stopped() && inner.prefault();
+        let went_on = !background_threads::is_stopped() && inner.prefault();
         let mut state = inner.state.lock();
-        let again = std::mem::take(&mut state.prefault_again) && !beside::is_stopped();
+        let again = std::mem::take(&mut state.prefault_again) && !background_threads::is_stopped();
         if !went_on && !again {
             state.prefaulting = false;
             return;
@@ -66,17 +66,17 @@ impl State {
     /// Passes over what was touched; whether anything is left.
     fn is_fault_coming(&mut self) -> bool {
         let touched = |i: &usize| self.found[*i].as_ref().is_some_and(|found| found.touched);
-        while self.expected.next_fault().is_some_and(|i| touched(&i)) {
-            self.expected.pass_fault();
+        while self.read_order.next_fault().is_some_and(|i| touched(&i)) {
+            self.read_order.pass_fault();
         }
-        self.expected.next_fault().is_some()
+        self.read_order.next_fault().is_some()
     }
 
     /// Whether the next of what is left can be located: its input was looked at.
     pub(crate) fn is_fault_known(&mut self) -> bool {
         self.is_fault_coming()
             && self
-                .expected
+                .read_order
                 .next_fault()
                 .is_some_and(|i| self.found[i].is_some() || self.inputs.fingerprint(i).is_some())
     }
@@ -86,7 +86,7 @@ impl State {
         if !self.is_fault_coming() {
             return Vec::new();
         }
-        let order = self.expected.faults().iter().take(LOCATED_AHEAD).copied();
+        let order = self.read_order.faults().iter().take(LOCATED_AHEAD).copied();
         let unknown = order.skip_while(|i| self.found[*i].is_some());
         unknown.take_while(|i| self.found[*i].is_none()).collect()
     }
@@ -95,10 +95,10 @@ impl State {
     fn faults_next(&mut self) -> Vec<Location> {
         let (mut runs, mut bytes) = (Vec::<Location>::new(), 0);
         while bytes < PART_BYTES
-            && let Some(i) = self.expected.next_fault()
+            && let Some(i) = self.read_order.next_fault()
             && let Some(found) = self.found.filled_mut(i)
         {
-            self.expected.pass_fault();
+            self.read_order.pass_fault();
             if std::mem::replace(&mut found.touched, true) || found.location.bytes.is_empty() {
                 continue;
             }

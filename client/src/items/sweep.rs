@@ -4,8 +4,8 @@
 
 use super::Inner;
 use super::prefault;
-use crate::beside;
-use crate::content::{Memo, scope_thread};
+use crate::background_threads;
+use crate::files::content::{Memo, scope_thread};
 use crate::inputs::Part;
 use prebake_fingerprint::{Digest, FileStat};
 use rustix::process::setpriority_process;
@@ -84,7 +84,7 @@ impl Sweep {
 
     /// Goes on in a thread; false if there is none to be had.
     fn detach(self) -> bool {
-        beside::run("prebake-sweep", move || {
+        background_threads::run("prebake-sweep", move || {
             let _ = setpriority_process(Some(gettid()), NICENESS);
             self.go_on();
         })
@@ -109,7 +109,7 @@ impl Sweep {
                 (next, answers.unwrap_or_else(ask))
             });
             self.note(&inner, parts, answers);
-            if next.is_empty() || beside::is_stopped() {
+            if next.is_empty() || background_threads::is_stopped() {
                 return self.end(&inner);
             }
             parts = next;

@@ -32,7 +32,7 @@ fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> bool {
 #[cfg(test)]
 mod tests {
     use super::has_writer;
-    use crate::content::may_change_unseen;
+    use crate::files::content::may_change_unseen;
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     use std::fs::File;
     use std::ptr;

@@ -3,7 +3,7 @@
 use super::{ITEMS_MAX, OpenItems, Session};
 use crate::error::{Code, Error, Result};
 use crate::raw::SharedMemory;
-use crate::report::Outcome;
+use crate::session::report::Outcome;
 use parking_lot::Mutex;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{CommitRequest, Element};

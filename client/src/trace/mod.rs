@@ -15,13 +15,17 @@
 //! that the command leaves in the background: the filter outlives its tracer, and calls then fail.
 
 mod calls;
+mod file_calls;
 mod program;
+pub mod reads;
 mod record;
 mod report;
+mod resolution;
 mod scope;
 mod serve;
 mod sockets;
 mod state;
+mod tracee;
 mod tracer;
 mod trial;
 

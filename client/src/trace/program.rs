@@ -1,7 +1,8 @@
 //! The files a program is made of when it begins, which the kernel opens itself.
 
 use super::record::Found;
-use super::tracer::{PATH_BYTES, PATH_BYTES_MAX, Tracer};
+use super::tracee::{PATH_BYTES, PATH_BYTES_MAX};
+use super::tracer::Tracer;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -4,19 +4,19 @@ use super::report::{LOADED, Name, Report, Stamp};
 use super::scope::{Place, Scope};
 use super::state::{self, ABSENT, BYTECODE};
 use crate::clock::{Clock, SystemClock};
-use crate::content::may_change_unseen;
+use crate::files::content::may_change_unseen;
 use prebake_fingerprint::stat::is_racy;
 use prebake_fingerprint::{Digest, FileStat, input};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// Distinct names kept of one command, some 100 bytes each. A command that reads more is better told its inputs.
-const NAMES_MAX: usize = 300_000;
+pub(super) const NAMES_MAX: usize = 300_000;
 
 /// Of what is only told to a person, so many are kept.
 const TOLD_MAX: usize = 20;
@@ -56,7 +56,7 @@ pub(super) struct Record {
     held: HashSet<Id>,
     made_inodes: HashSet<u64>,
     /// Folders that are no links, where only others could change that.
-    folders: HashSet<PathBuf>,
+    pub(super) folders: HashSet<PathBuf>,
     why: Option<String>,
 }
 
@@ -275,88 +275,6 @@ impl Record {
         }
     }
 
-    /// Follows a path as the kernel does for thread `tid`; every link on the way counts. What is below /proc is left to the
-    /// kernel, which alone knows where it leads.
-    pub(super) fn resolve(&mut self, tid: i32, base: &Path, path: &Path, follow: bool) -> Found {
-        let mut pending: Vec<PathBuf> = parts(path);
-        let mut at = if path.is_absolute() {
-            PathBuf::from("/")
-        } else {
-            base.to_path_buf()
-        };
-        let follow = follow || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-        let mut links = 0;
-        let mut meta = None;
-        while let Some(part) = pending.pop() {
-            if part == Path::new("..") {
-                at.pop();
-                meta = None;
-                continue;
-            }
-            let next = at.join(&part);
-            let last = pending.is_empty();
-            if next.starts_with("/proc") && !last {
-                return in_proc(tid, next, pending, follow);
-            }
-            if !last && self.folders.contains(&next) {
-                at = next;
-                continue;
-            }
-            let found = match fs::symlink_metadata(&next) {
-                Ok(found) => found,
-                Err(e) => {
-                    let rest = pending.iter().rev();
-                    let path = rest.fold(next, |path, part| path.join(part));
-                    if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
-                        self.deny(&path);
-                    }
-                    return Found { path, meta: None };
-                }
-            };
-            if found.is_symlink() && (follow || !last) {
-                let target = fs::read_link(&next).unwrap_or_default();
-                self.look(&Found {
-                    path: next,
-                    meta: Some(found),
-                });
-                links += 1;
-                if links > 40 {
-                    return Found {
-                        path: at.join(part),
-                        meta: None,
-                    };
-                }
-                if target.is_absolute() {
-                    at = "/".into();
-                }
-                pending.extend(parts(&target));
-                meta = None;
-                continue;
-            }
-            if found.is_dir() && matches!(self.scope.place(&next), Place::Elsewhere | Place::Input) {
-                if self.folders.len() >= NAMES_MAX {
-                    self.folders.clear();
-                }
-                self.folders.insert(next.clone());
-            }
-            at = next;
-            meta = Some(found);
-        }
-        let meta = meta.or_else(|| fs::symlink_metadata(&at).ok());
-        Found { path: at, meta }
-    }
-
-    /// What may not be looked at depends on the folders above it.
-    fn deny(&mut self, path: &Path) {
-        for above in path.ancestors().skip(1) {
-            let meta = fs::symlink_metadata(above).ok();
-            self.look(&Found {
-                path: above.to_path_buf(),
-                meta,
-            });
-        }
-    }
-
     fn check_room(&mut self) {
         if self.reads.len() + self.seen.len() + self.listed.len() + self.made.len() > NAMES_MAX {
             self.reads.clear();
@@ -415,46 +333,6 @@ impl Record {
             ..Report::default()
         }
     }
-}
-
-fn in_proc(tid: i32, next: PathBuf, pending: Vec<PathBuf>, follow: bool) -> Found {
-    let own = ["/proc/self", "/proc/thread-self"]
-        .iter()
-        .any(|own| next == Path::new(own));
-    let start = if own { format!("/proc/{tid}").into() } else { next };
-    let path = pending.iter().rev().fold(start, |path, part| path.join(part));
-    // Beyond a process's root and working directory lie files like any other.
-    let beyond = path
-        .components()
-        .nth(3)
-        .is_some_and(|c| ["cwd", "root"].iter().any(|l| c.as_os_str() == *l))
-        && path.components().nth(4).is_some();
-    let folder = path
-        .parent()
-        .filter(|_| beyond)
-        .and_then(|parent| parent.canonicalize().ok());
-    let path = match folder.zip(path.file_name()) {
-        Some((folder, name)) => folder.join(name),
-        None => path,
-    };
-    let meta = if follow {
-        fs::metadata(&path)
-    } else {
-        fs::symlink_metadata(&path)
-    };
-    Found {
-        meta: meta.ok(),
-        path,
-    }
-}
-
-/// Last first.
-fn parts(path: &Path) -> Vec<PathBuf> {
-    use std::path::Component::{CurDir, RootDir};
-    let parts = path.components().filter(|c| !matches!(c, CurDir | RootDir));
-    let mut parts: Vec<_> = parts.map(|c| PathBuf::from(c.as_os_str())).collect();
-    parts.reverse();
-    parts
 }
 
 /// Of a database: what is written to it counts as written to the database. Who only reads makes it, too.

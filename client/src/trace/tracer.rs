@@ -2,42 +2,21 @@
 
 use super::calls::{self, At, Call, Last};
 use super::record::{Found, Record};
-use super::sockets::{is_internet, socket};
+use super::sockets::Sockets;
+use super::tracee::{is_internet, opened, socket, text, word};
 use crate::clock::{Clock, SystemClock};
 use crate::raw::ptrace::{self, Stop, Waited};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 /// How long after the command's end its helpers may end too, as Python's do.
 const SETTLE: Duration = Duration::from_secs(2);
-
-/// A path's bytes with the null after it (PATH_MAX).
-pub(super) const PATH_BYTES_MAX: usize = 4096;
-
-/// Read at a time. Most paths are shorter.
-pub(super) const PATH_BYTES: usize = 256;
-
-/// Devices that hold no data: what they give is nothing, random or the user's terminal; and accelerators.
-const HARMLESS_DEVICES: [&str; 11] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/dri",
-    "/dev/kfd",
-    "/dev/nvidia",
-];
 
 /// A call that has begun.
 pub(super) struct Begun {
@@ -57,8 +36,7 @@ pub(super) struct Tracer {
     /// Those whose parent told of them, and those that ended before it did.
     announced: HashSet<i32>,
     unannounced: HashSet<i32>,
-    /// Unix sockets without a file that the command itself made.
-    pub(super) sockets: HashSet<Vec<u8>>,
+    sockets: Sockets,
     name_space: Option<PathBuf>,
     /// Whether what would last is refused, once its preparations are over.
     pub(super) is_trial: bool,
@@ -79,7 +57,7 @@ impl Tracer {
             living: HashSet::new(),
             announced: HashSet::new(),
             unannounced: HashSet::new(),
-            sockets: HashSet::new(),
+            sockets: Sockets::default(),
             name_space: fs::read_link("/proc/self/ns/mnt").ok(),
             is_trial: trial,
         }
@@ -271,17 +249,17 @@ impl Tracer {
             Call::Change(at) | Call::Make(at) => {
                 begun.first = self.find(tid, at, &args);
                 if let Some(found) = begun.first.as_ref().filter(|_| matches!(call, Call::Change(_))) {
-                    self.look_before_change(found);
+                    self.record.changes(found);
                 }
             }
             Call::Move(from, to) => {
                 begun.first = self.find(tid, from, &args);
                 begun.second = self.find(tid, to, &args);
             }
-            Call::SendTo => self.talk(tid, args[4], args[5]),
-            Call::SendMessage => self.message(tid, args[1]),
+            Call::SendTo => self.sockets.talk(&mut self.record, tid, args[4], args[5]),
+            Call::SendMessage => self.sockets.message(&mut self.record, tid, args[1]),
             Call::SendMessages => {
-                self.messages(tid, args[1], args[2]);
+                self.sockets.messages(&mut self.record, tid, args[1], args[2]);
             }
             Call::ChangeOpen | Call::Connect | Call::Bind | Call::Listen => {}
         }
@@ -317,19 +295,20 @@ impl Tracer {
                 self.record.look(found);
             }
             if let Call::Connect = call {
-                self.connect(tid, args[1], args[2], false);
+                self.sockets
+                    .connect(&mut self.record, tid, args[1], args[2], false);
             }
             return;
         };
         match call {
-            Call::Open(_, flags) => self.open(tid, value, args[flags], first),
+            Call::Open(_, flags) => self.record.opened(tid, value, args[flags], first),
             Call::OpenHow(_, how) => {
                 let flags = word(tid, args[how]).unwrap_or(libc::O_RDWR as u64);
-                self.open(tid, value, flags, first);
+                self.record.opened(tid, value, flags, first);
             }
             Call::Create(_) => {
                 let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-                self.open(tid, value, flags as u64, first);
+                self.record.opened(tid, value, flags as u64, first);
             }
             Call::Make(_) => {
                 if let Some(found) = first {
@@ -341,16 +320,20 @@ impl Tracer {
             }
             Call::Change(_) => match first {
                 Some(found) => self.record.write(&found.path),
-                None => self.change_open(tid, args[0]),
+                None => self.record.changed_open(tid, args[0]),
             },
-            Call::ChangeOpen => self.change_open(tid, args[0]),
+            Call::ChangeOpen => self.record.changed_open(tid, args[0]),
             Call::Move(..) => {
                 if let (Some(from), Some(to)) = (first, second) {
-                    self.moved(&from, &to);
+                    self.record.moved(&from, &to);
                 }
             }
-            Call::Connect => self.connect(tid, args[1], args[2], true),
-            Call::Bind => self.bind(tid, args[0], args[1], args[2]),
+            Call::Connect => self
+                .sockets
+                .connect(&mut self.record, tid, args[1], args[2], true),
+            Call::Bind => self
+                .sockets
+                .bind(&mut self.record, tid, args[0], args[1], args[2]),
             Call::Listen if socket(tid, args[0]).is_none_or(|(family, _)| is_internet(family)) => {
                 self.record.talked("listens".into());
             }
@@ -385,122 +368,4 @@ impl Tracer {
         };
         Some(self.record.resolve(tid, &base, path, follow))
     }
-
-    fn open(&mut self, tid: i32, fd: u64, flags: u64, before: Option<Found>) {
-        let Some((path, meta)) = opened(tid, fd) else {
-            return self.record.incomplete("an open file could not be looked at");
-        };
-        let way = PathBuf::from(format!("/proc/{tid}/fd/{fd}"));
-        let is = |flag: i32| flags & flag as u64 == flag as u64;
-        let access = flags & libc::O_ACCMODE as u64;
-        let writes = access != libc::O_RDONLY as u64 || is(libc::O_TRUNC);
-        let reads = access != libc::O_WRONLY as u64 && !is(libc::O_TRUNC);
-        let found = Found {
-            path: path.clone(),
-            meta: Some(meta.clone()),
-        };
-        if is(libc::O_PATH) || meta.is_dir() {
-            return self.record.look(&found);
-        }
-        if !path.is_absolute() || path.starts_with("/memfd:") {
-            // A pipe, socket or memory of its own, opened once more.
-            return;
-        }
-        if !meta.is_file() {
-            return self.open_device(&path, &meta);
-        }
-        let made =
-            is(libc::O_TMPFILE) || is(libc::O_CREAT) && before.is_some_and(|before| before.meta.is_none());
-        if made || is(libc::O_TRUNC) {
-            self.record.made(&meta);
-        }
-        if meta.nlink() == 0 && !self.record.is_made(&meta) {
-            self.record
-                .incomplete(format!("{} was removed when it was opened", path.display()));
-        }
-        if writes || made {
-            self.record.write(&path);
-            self.record.hold(&meta);
-        }
-        if reads {
-            self.record.content(&path, &meta, &way);
-        }
-    }
-
-    fn open_device(&mut self, path: &Path, meta: &Metadata) {
-        let harmless = meta.file_type().is_char_device() && is_harmless_device(path);
-        if !harmless && !self.record.is_made(meta) {
-            self.record
-                .incomplete(format!("it opens {}, which is no file", path.display()));
-        }
-    }
-
-    /// What it removes or changes was there.
-    fn look_before_change(&mut self, found: &Found) {
-        if found.meta.is_none() {
-            self.record.look(found);
-        }
-    }
-
-    fn change_open(&mut self, tid: i32, fd: u64) {
-        if let Some((path, meta)) = opened(tid, fd)
-            && path.is_absolute()
-            && !self.record.is_made(&meta)
-        {
-            self.record.write(&path);
-        }
-    }
-
-    /// A file that it did not make may hold anything, and nothing would tell after it was moved.
-    fn moved(&mut self, from: &Found, to: &Found) {
-        self.record.write(&from.path);
-        self.record.write(&to.path);
-        if !from.meta.as_ref().is_some_and(|meta| self.record.is_made(meta)) {
-            self.record.look(from);
-            self.record.incomplete(format!(
-                "it moves or links {}, which it did not make",
-                from.path.display()
-            ));
-        }
-    }
-}
-
-pub(super) fn is_harmless_device(path: &Path) -> bool {
-    let path = path.as_os_str().as_bytes();
-    HARMLESS_DEVICES
-        .iter()
-        .any(|known| path.starts_with(known.as_bytes()))
-}
-
-/// Where an open file lies and what it is, by way of the descriptor: no other thread can put another in between.
-pub(super) fn opened(tid: i32, fd: u64) -> Option<(PathBuf, Metadata)> {
-    let way = format!("/proc/{tid}/fd/{fd}");
-    Some((fs::read_link(&way).ok()?, fs::metadata(&way).ok()?))
-}
-
-/// A text in a thread's memory, without the null at its end.
-fn text(tid: i32, address: u64) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    let mut buffer = [0; PATH_BYTES];
-    while text.len() < PATH_BYTES_MAX {
-        let at = address + text.len() as u64;
-        // What lies beyond the page may not be there, and less is then read.
-        let len = ptrace::read_memory(tid, at, &mut buffer)
-            .ok()
-            .filter(|len| *len > 0)?;
-        let read = &buffer[..len];
-        if let Some(end) = read.iter().position(|byte| *byte == 0) {
-            text.extend_from_slice(&read[..end]);
-            return Some(text);
-        }
-        text.extend_from_slice(read);
-    }
-    // The kernel refuses it as well.
-    Some(Vec::new())
-}
-
-pub(super) fn word(tid: i32, address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    let len = ptrace::read_memory(tid, address, &mut bytes).ok()?;
-    (len == bytes.len()).then(|| u64::from_ne_bytes(bytes))
 }

@@ -4,7 +4,8 @@
 
 use super::calls::Call;
 use super::record::{Found, is_log};
-use super::tracer::{Begun, Tracer, opened, word};
+use super::tracee::{opened, word};
+use super::tracer::{Begun, Tracer};
 use crate::raw::ptrace;
 use std::path::{Path, PathBuf};
 

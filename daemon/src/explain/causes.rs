@@ -4,8 +4,8 @@ use crate::{
     cache::Cache,
     codes,
     collection::Reason,
-    misses::Cause,
-    status::seconds_since,
+    explain::status::seconds_since,
+    history::misses::Cause,
     tier::ssd::{Gone, Why},
 };
 use prebake_fingerprint::Difference;

@@ -1,6 +1,8 @@
 //! Why a job computed, or was not cached: the last misses and refusals against what is there now.
 
 mod causes;
+pub(crate) mod diagnose;
+pub(crate) mod status;
 mod target;
 
 use crate::{
@@ -8,11 +10,10 @@ use crate::{
     codes,
     collection::{Collection, Reason},
     domain::Domain,
-    misses::Miss,
+    explain::status::seconds_since,
+    history::{misses::Miss, refusals::Refusal},
     quarantine::Quarantined,
-    refusals::Refusal,
     segment::Summary,
-    status::seconds_since,
 };
 use prebake_fingerprint::{Step, compare};
 use prebake_proto::v1;

@@ -6,7 +6,7 @@
 use super::{Checked, IndexStore, MemoryStore, Record, Space};
 use crate::{
     error::{Error, Kind, Result},
-    folder,
+    vfs::folder,
 };
 use rustix::fs::lstat;
 use sled::IVec;

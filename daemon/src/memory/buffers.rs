@@ -2,9 +2,9 @@
 
 use super::BLOCK_BYTES;
 use crate::{
-    budget::Reservation,
     error::{Error, Result},
-    sync::Condvar,
+    limits::budget::Reservation,
+    system::sync::Condvar,
 };
 use memmap2::MmapMut;
 use parking_lot::Mutex;
@@ -114,7 +114,7 @@ impl Drop for Buffer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
+    use crate::limits::budget::Budget;
 
     #[test]
     fn without_memory_for_another_buffer_the_first_is_waited_for() {

@@ -152,7 +152,7 @@ fn collapse(block: &OwnedFd) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{budget::Budget, memory::Block};
+    use crate::{limits::budget::Budget, memory::Block};
     use std::{cell::Cell, fs, os::fd::AsFd, sync::Arc};
 
     /// KiB that this process has mapped of a block by huge pages, once it has read all of it.

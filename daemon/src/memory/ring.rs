@@ -2,8 +2,8 @@
 
 use super::{allocate, memfd, seal_others};
 use crate::{
-    budget::Reservation,
     error::{Error, Result},
+    limits::budget::Reservation,
 };
 use memmap2::{MmapMut, MmapOptions};
 use parking_lot::{Mutex, MutexGuard};

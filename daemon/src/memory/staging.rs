@@ -2,8 +2,8 @@
 
 use super::{BlockWriter, allocate, memfd};
 use crate::{
-    budget::Reservation,
     error::{Error, Result},
+    limits::budget::Reservation,
 };
 use memmap2::{MmapOptions, MmapRaw};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,7 +67,7 @@ impl AsFd for Staging {
 mod tests {
     use super::*;
     use crate::{
-        budget::Budget,
+        limits::budget::Budget,
         memory::{BLOCK_BYTES, Block, HugePages},
     };
     use rustix::fs::{FallocateFlags, fallocate};

@@ -1,6 +1,6 @@
 //! The bytes around a segment's values: Arrow's IPC *file* format, with the value buffer on a page
 //! boundary. Arrow writers align to 64 bytes at most, so messages are laid out here with Arrow's
-//! own flatbuffers. The drawing is in ARCHITECTURE.md.
+//! own flatbuffers. The drawing is in docs/explanation/architecture.md.
 
 use super::{SegmentName, compression, frame::Frame, table::Table, tail::Tail};
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! What segments and blocks are called.
 
 use super::description::{hex, unhex};
-use crate::{error::Result, random::Random};
+use crate::{error::Result, system::random::Random};
 use std::fmt;
 
 /// A segment's number while the daemon lives. No file and no index holds one: they know a segment by its [`SegmentName`].

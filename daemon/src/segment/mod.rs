@@ -34,8 +34,8 @@ pub use table::{Cost, Table};
 pub use writer::{OpenSegment, Row, WriteBehind};
 
 use crate::{
-    budget::Reservation,
     error::{Error, Kind, Result},
+    limits::budget::Reservation,
     memory::{BLOCK_BYTES, Block},
     vfs::{Vfs, VfsFile},
 };

@@ -2,16 +2,16 @@
 
 use super::{identity::peer, planning};
 use crate::{
-    cache::{Cache, LEASE_MAX, StatKey},
-    collection::{Answer, Answers, Collection, Item, Request as Wanted},
-    commit::{Committed, Element},
+    cache::{
+        Cache, LEASE_MAX, StatKey,
+        commit::{Committed, Element},
+        mismatch::Mismatch,
+    },
+    collection::{Answer, Answers, Collection, Item, Request as Wanted, graphs, lease::Token},
     error::{Error, Kind, Result},
-    graphs,
-    lease::Token,
-    mismatch::Mismatch,
     segment::{Cost, Location},
     session::Session,
-    task,
+    system::task,
 };
 use bytes::Bytes;
 use prebake_fingerprint::Digest;

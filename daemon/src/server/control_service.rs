@@ -3,9 +3,9 @@
 use super::identity::{peer, require_owner};
 use crate::{
     cache::{Cache, domain_of},
-    diagnose,
     error::Error,
-    explain, status, task,
+    explain::{self, diagnose, status},
+    system::task,
     tier::ssd::Why,
 };
 use prebake_proto::v1;

@@ -2,15 +2,20 @@
 //! end is the session's end; so is the end of the process, because forked children hold the socket
 //! open.
 
-use super::{cache_service, door::Door, planning};
+use super::{
+    cache_service,
+    connection_limit::ConnectionLimit,
+    packets::{bad_request, next, receive, send, send_with},
+    planning,
+};
 use crate::{
-    cache::{Cache, domain},
+    cache::{Cache, domain, standing},
     error::{Error, Kind, Result},
-    memory::{BLOCK_BYTES, Block, SLOT_BYTES, unread, watch},
-    read_ahead::{Load, Piece},
+    memory::{BLOCK_BYTES, Block, SLOT_BYTES, watch},
     segment::{BlockId, ELEMENT_BYTES_MAX, From, SegmentId},
     session::{Peer, Session, SessionId},
-    standing, task,
+    system::task,
+    tier::read_ahead::{Load, Piece},
 };
 use bytes::Bytes;
 use prebake_proto::{
@@ -18,15 +23,13 @@ use prebake_proto::{
     v1::{self, data_request::Kind as Ask, data_response::Kind as Say},
 };
 use prost::Message;
-use rustix::{io::Errno, net::RecvFlags};
 use std::{
-    io::IoSlice,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
     time::Duration,
 };
 use tokio::sync::Semaphore;
-use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener, ancillary::AncillaryMessageWriter};
+use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
 
 /// Blocks of one request: Linux passes at most 253 descriptors a message (SCM_MAX_FD), and 64 are
 /// 256 MiB.
@@ -45,18 +48,8 @@ const VERSION: u32 = 4;
 /// A client that connects says hello within this time.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client reads its answers within this time: it waits for nothing else. One that is stopped for longer connects again.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What was sent is looked at so often while it is not read.
-const READ_PAUSE: Duration = Duration::from_millis(1);
-
 /// Bytes of a job's name: a person reads it, and each answer to `status` has those of all jobs.
 const JOB_BYTES_MAX: usize = 256;
-
-/// Requests come in runs: after one the next is looked for this long before the thread sleeps, since waking it takes twice as
-/// long as most answers do. Other tasks get their turn meanwhile.
-const POLL: Duration = Duration::from_micros(50);
 
 /// An answer about a thousand items takes a millisecond. Those about more than this are made one after the other beside the two
 /// workers: while one is at such an answer, nobody may look for what others ask.
@@ -91,10 +84,10 @@ impl Default for LongAnswers {
 }
 
 /// Accepts clients for as long as the daemon lives.
-pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener, door: Door) {
+pub async fn serve(cache: Arc<Cache>, mut listener: UnixSeqpacketListener, limit: ConnectionLimit) {
     let long = LongAnswers::default();
     loop {
-        if let Some((socket, admitted)) = door.admit(listener.accept().await).await {
+        if let Some((socket, admitted)) = limit.admit(listener.accept().await).await {
             let (cache, long) = (Arc::clone(&cache), long.clone());
             task::spawn(async move {
                 if let Err(error) = client(&cache, &socket, &long).await {
@@ -360,76 +353,6 @@ async fn death(pid: u32) {
         return std::future::pending().await;
     };
     let _ = pidfd.readable().await;
-}
-
-/// What is asked next, perhaps `soon`, by a client whose last question was answered just now.
-async fn next(cache: &Cache, socket: &UnixSeqpacket, buffer: &mut [u8], soon: bool) -> Result<Option<Ask>> {
-    let until = cache.clock.monotonic() + POLL;
-    while soon && cache.clock.monotonic() < until {
-        match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-            Ok((received, _)) => return decode(&buffer[..received]),
-            Err(Errno::AGAIN) => tokio::task::yield_now().await,
-            // The same comes of waiting.
-            Err(_) => break,
-        }
-    }
-    receive(socket, buffer).await
-}
-
-async fn receive(socket: &UnixSeqpacket, buffer: &mut [u8]) -> Result<Option<Ask>> {
-    let received = socket.recv(buffer).await.map_err(|e| Error::io("receiving", e))?;
-    decode(&buffer[..received])
-}
-
-/// None at the end of the connection.
-fn decode(packet: &[u8]) -> Result<Option<Ask>> {
-    if packet.is_empty() {
-        return Ok(None);
-    }
-    let request = v1::DataRequest::decode(packet);
-    let request = request.map_err(|_| bad_request("not a DataRequest"))?;
-    request
-        .kind
-        .map(Some)
-        .ok_or_else(|| bad_request("an empty DataRequest"))
-}
-
-async fn send(socket: &UnixSeqpacket, say: Say) -> Result<()> {
-    send_with(socket, say, &[]).await
-}
-
-/// Sends an answer within a time limit: who never reads is not waited for.
-///
-/// Invariant: of one connection at most one answer's descriptors are under way. The kernel counts those of all processes of
-/// a user together, up to his limit of open files: else two clients that never read would lock all others out.
-async fn send_with(socket: &UnixSeqpacket, say: Say, fds: &[BorrowedFd<'_>]) -> Result<()> {
-    let sent = tokio::time::timeout(READ_TIMEOUT, async {
-        while !fds.is_empty() && unread(socket.as_fd())? > 0 {
-            tokio::time::sleep(READ_PAUSE).await;
-        }
-        send_now(socket, say, fds).await
-    });
-    let late = || Error::new(Kind::Invalid, "unread", "the client does not read its answers");
-    sent.await.unwrap_or_else(|_| Err(late()))
-}
-
-async fn send_now(socket: &UnixSeqpacket, say: Say, fds: &[BorrowedFd<'_>]) -> Result<()> {
-    let bytes = v1::DataResponse { kind: Some(say) }.encode_to_vec();
-    let mut space = vec![0; 64 + 4 * fds.len()];
-    let mut ancillary = AncillaryMessageWriter::new(&mut space);
-    if !fds.is_empty() {
-        ancillary
-            .add_fds(fds)
-            .map_err(|_| Error::corrupt("descriptors do not fit a message"))?;
-    }
-    let sent = socket
-        .send_vectored_with_ancillary(&[IoSlice::new(&bytes)], &mut ancillary)
-        .await;
-    sent.map(drop).map_err(|e| Error::io("sending", e))
-}
-
-fn bad_request(message: &str) -> Error {
-    Error::new(Kind::Invalid, "bad-request", message)
 }
 
 fn failure(error: &Error) -> Say {

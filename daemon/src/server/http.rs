@@ -5,9 +5,12 @@ use crate::{
     cache::Cache,
     config::Config,
     error::{Error, Result},
-    folder,
-    random::{Random, SystemRandom},
-    status, task,
+    explain::status,
+    system::{
+        random::{Random, SystemRandom},
+        task,
+    },
+    vfs::folder,
 };
 use http_body_util::Full;
 use hyper::{Request, Response, StatusCode, body::Bytes, header, service::service_fn};

@@ -1,28 +1,28 @@
 //! The daemon as a process: its folder, its sockets, its clockwork, its end.
 
-mod authority;
 mod cache_service;
+mod connection_limit;
 mod control_service;
 pub mod data_socket;
-mod door;
 mod flight;
+mod h2_authority;
 mod http;
 mod identity;
+mod packets;
 mod planning;
 mod sockets;
 mod unfinished;
 
 use crate::{
-    cache::Cache,
+    cache::{Cache, descriptors::Descriptors, open::Host},
     config::Config,
-    descriptors::Descriptors,
     error::{Error, Kind, Result},
-    folder, index,
-    open::Host,
-    task,
+    index,
+    system::task,
     tier::ssd::Why,
+    vfs::folder,
 };
-use door::Door;
+use connection_limit::ConnectionLimit;
 use prebake_proto::v1::{cache_server::CacheServer, control_server::ControlServer};
 use sockets::Sockets;
 use std::{fs::File, io, sync::Arc, time::Duration};
@@ -106,9 +106,9 @@ impl Server {
         } = self;
         let lock = Arc::new(lock);
         let (stopping, stopped) = watch::channel(false);
-        let door = |name| Door::new(name, descriptors.connections(), Arc::clone(&cache.clock));
-        task::spawn(data_socket::serve(Arc::clone(&cache), data, door("data")));
-        let door = Arc::new(door("control"));
+        let limit = |name| ConnectionLimit::new(name, descriptors.connections(), Arc::clone(&cache.clock));
+        task::spawn(data_socket::serve(Arc::clone(&cache), data, limit("data")));
+        let limit = Arc::new(limit("control"));
         http.serve(&cache);
         let ticking = task::spawn(tick(Arc::clone(&cache), Arc::clone(&lock), stopping.clone()));
         task::spawn(async move {
@@ -119,11 +119,11 @@ impl Server {
         let incoming = tokio_stream::wrappers::UnixListenerStream::new(listener);
         // None of them is an error: tonic tries again at once after some, and ends after others.
         let incoming = incoming.then(move |accepted| {
-            let door = Arc::clone(&door);
-            async move { door.admit(accepted).await }
+            let limit = Arc::clone(&limit);
+            async move { limit.admit(accepted).await }
         });
         let incoming = incoming.filter_map(|admitted| {
-            admitted.map(|(stream, admitted)| Ok::<_, io::Error>(authority::Named::new(stream, admitted)))
+            admitted.map(|(stream, admitted)| Ok::<_, io::Error>(h2_authority::Named::new(stream, admitted)))
         });
         let unfinished = Arc::new(Unfinished::default());
         let served = tonic::transport::Server::builder()

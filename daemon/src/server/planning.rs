@@ -4,7 +4,7 @@ use crate::{
     cache::Cache,
     error::{Error, Result},
     session::Session,
-    task,
+    system::task,
 };
 use prebake_fingerprint::Graph;
 use prebake_proto::v1;

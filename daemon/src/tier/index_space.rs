@@ -2,8 +2,8 @@
 
 use super::ssd::SsdTier;
 use crate::{
-    budget::Reservation,
     error::{Error, Kind, Result},
+    limits::budget::Reservation,
 };
 use parking_lot::Mutex;
 

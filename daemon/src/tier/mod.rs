@@ -2,6 +2,7 @@
 
 mod index_space;
 pub mod ram;
+pub mod read_ahead;
 pub mod ssd;
 
 pub use index_space::IndexSpace;

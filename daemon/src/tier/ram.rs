@@ -7,14 +7,14 @@
 //! daemon and clients lets go.
 
 use crate::{
-    budget::{Budget, Reservation},
     config::RAM_BYTES_MIN,
     error::Result,
+    limits::budget::{Budget, Reservation},
     memory::{
         BLOCK_BYTES, Block, BlockWriter, Buffer, BufferPool, Doorbell, HugePages, Ring, SLOT_BYTES, Staging,
     },
-    read_ahead::ReadAhead,
     segment::{BlockId, Blocks, OpenedFiles, SegmentId},
+    tier::read_ahead::ReadAhead,
 };
 use moka::{notification::RemovalCause, sync::Cache};
 use std::sync::{

@@ -7,14 +7,12 @@
 //! nothing long enough to be read again.
 
 use crate::{
-    budget::{Budget, Reservation},
-    clock::Clock,
     error::{Error, Kind, Result},
-    faults::Faults,
-    random::Random,
+    limits::budget::{Budget, Reservation},
     segment::{Blocks, OpenSegment, Segment, SegmentId, SegmentName, Space, Summary},
+    system::{clock::Clock, random::Random},
     tier::ram::RamTier,
-    vfs::Vfs,
+    vfs::{Vfs, faults::Faults},
 };
 use parking_lot::Mutex;
 use std::{

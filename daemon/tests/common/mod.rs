@@ -5,13 +5,12 @@ pub mod faulty;
 pub mod store;
 
 use prebake_daemon::{
-    budget::Budget,
-    clock::Clock,
     collection::{Collection, Nearest, Origin},
     domain::Domain,
+    limits::budget::Budget,
     memory::{BLOCK_BYTES, Block, BlockWriter},
-    random::SystemRandom,
     segment::{Cost, Location, OpenSegment, Row},
+    system::{clock::Clock, random::SystemRandom},
     tier::{ram::RamTier, ssd::SsdTier},
     vfs::OsVfs,
 };

@@ -8,17 +8,20 @@ use super::{
 use parking_lot::Mutex;
 use prebake_daemon::{
     Config, Result,
-    cache::{Cache, domain_of},
+    cache::{
+        Cache,
+        commit::{Committed, Element, Source},
+        descriptors::Descriptors,
+        domain_of,
+        mismatch::Mismatch,
+        open::Host,
+    },
     collection::{Answer, Collection, Item, Request},
-    commit::{Committed, Element, Source},
-    descriptors::Descriptors,
     index::{Checked, IndexStore, MemoryStore, Space},
     memory::{BLOCK_BYTES, Block, BlockWriter},
-    mismatch::Mismatch,
-    open::Host,
-    random::Random,
     segment::{BlockId, Cost, Location},
     session::{Peer, Session},
+    system::random::Random,
     tier::ssd::Why,
 };
 use prebake_fingerprint::{Digest, Graph};

@@ -1,7 +1,7 @@
 //! A daemon on its real sockets, and a client that says to it whatever a test wants said.
 
 use hyper_util::rt::TokioIo;
-use prebake_daemon::{Config, cache::Cache, server::Server, task};
+use prebake_daemon::{Config, cache::Cache, server::Server, system::task};
 use prebake_proto::v1::{
     self, Failure, Hello, Stage, Welcome, cache_client::CacheClient, control_client::ControlClient,
     data_request::Kind as Ask, data_response::Kind as Say,

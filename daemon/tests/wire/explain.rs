@@ -3,7 +3,7 @@
 use crate::client::{Daemon, Job, graph};
 use prebake_daemon::{
     session::{Peer, Session},
-    task,
+    system::task,
 };
 use prebake_fingerprint::Graph;
 use prebake_proto::v1::{self, control_client::ControlClient};

@@ -12,7 +12,7 @@ use prebake_daemon::{
     error::Error,
     memory::{BLOCK_BYTES, SLOT_BYTES},
     session::{Peer, SessionId},
-    task,
+    system::task,
 };
 use prebake_fingerprint::Graph;
 use prebake_proto::v1::{self, MapBlocks, Stage, data_request::Kind as Ask, data_response::Kind as Say};

@@ -22,6 +22,7 @@ import datasets
 import numpy
 import helper
 import prebake.hf
+from prebake.frameworks import hf_tables
 
 task = json.loads(os.environ["PREBAKE_TEST_TASK"])
 datasets.disable_progress_bars()
@@ -86,7 +87,7 @@ if "seed" in task:
     random.seed(task["seed"])
     numpy.random.seed(task["seed"])
 kwargs = task.get("map", {})
-prebake.hf.MAPPED_BYTES_MAX = task.get("mapped", prebake.hf.MAPPED_BYTES_MAX)
+hf_tables.MAPPED_BYTES_MAX = task.get("mapped", hf_tables.MAPPED_BYTES_MAX)
 class Said:
     gathered = 0
 

@@ -16,7 +16,8 @@ class Wanted(NamedTuple):
     """A parameter of a function of the user's own, or an attribute of its object, that must have a value; or
     an attribute that must be a logger."""
 
-    function: types.FunctionType
+    #: A `FunctionType`.
+    function: Any
     name: str
     refused: Refused
     is_attribute: bool = False

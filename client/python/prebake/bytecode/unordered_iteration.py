@@ -26,7 +26,7 @@ from prebake.runtime import packages
 from prebake.runtime.errors import Code
 
 if TYPE_CHECKING:
-    from prebake.purity.scan import Scan
+    from prebake.purity.call_scan import CallScan
 
 _ABSENT = object()
 #: Steps from one call to those its result goes through.
@@ -39,7 +39,7 @@ STEPS_MAX = 6
 class Orders:
     """The sets in one function's code."""
 
-    def __init__(self, scan: Scan, steps: int = STEPS_MAX) -> None:
+    def __init__(self, scan: CallScan, steps: int = STEPS_MAX) -> None:
         self.scan = scan
         self.steps = steps
         self.symbols = scan.symbols

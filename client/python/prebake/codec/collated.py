@@ -36,9 +36,11 @@ class Made(Protocol):
 
     def identity(self) -> str:
         """Of what it makes of items now."""
+        ...
 
-    def made(self, places: Sequence[int]) -> list[Any]:
+    def made(self, indices: Sequence[int]) -> list[Any]:
         """Items after all of their steps."""
+        ...
 
 
 #: By token, which is the same in a loader's workers. A data set that is copied as a whole keeps its own.

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from prebake.codec import dtypes, lazy_image, meta_tensor, named, objects, tables, tv_tensors
+from prebake.codec import dtypes, lazy_image, meta_tensor, named, objects, table_makers, tables, tv_tensors
 from prebake.codec.writer import ALIGNMENT, IMAGE_BYTES, LENGTHS, TENSOR_DTYPES, TEXTS, Node
 from prebake.runtime.errors import Code, Refused
 
@@ -75,7 +75,7 @@ class Reading:
             pairs = [(key, self.reader(member)) for key, member in node["of"]]
             return lambda view: {_read_key(key): read(view) for key, read in pairs}
         if kind == "nan":
-            return lambda view: tables.nan_of(node["of"])
+            return lambda view: table_makers.nan_of(node["of"])
         if kind == "none":
             return lambda view: None
         return self._scalar(node)
@@ -211,6 +211,8 @@ class Reading:
 
 
 def _read_key(key: Any) -> Any:
+    if type(key) is list:
+        return tuple(map(_read_key, key))
     return named.member(key["class"], key["name"]) if type(key) is dict else key
 
 

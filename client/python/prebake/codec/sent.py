@@ -87,7 +87,7 @@ def send(objects: Any, out: Any) -> None:
             cloudpickle.unregister_pickle_by_value(script)
 
 
-def _with_file(reduced: tuple[Any, ...], code: types.CodeType) -> tuple[Any, ...]:
+def _with_file(reduced: Any, code: types.CodeType) -> tuple[Any, ...]:
     """Newer versions of `cloudpickle` send code without the name of its file, by which code of packages is
     told from the user's."""
     kind, given, *more = reduced

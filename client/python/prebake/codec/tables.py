@@ -11,15 +11,13 @@ from __future__ import annotations
 import functools
 import importlib
 import io
-import math
 import pickle
 import re
-import struct
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from prebake.codec import columns
+from prebake.codec import columns, table_makers
 from prebake.codec.columns import Memory
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.words import words
@@ -111,8 +109,10 @@ _MAKING = {
         "dictionary run_end_encoded timestamp time32 time64 duration decimal32 decimal64 decimal128 "
         "decimal256 binary dense_union sparse_union"
     ),
-    "prebake": words("_arrow _nan _pieced _frame _series unpacked"),
+    "prebake": words("arrow nan pieced frame series unpacked"),
 }
+#: Where ours are.
+_OWN_MAKERS = (columns.__name__, table_makers.__name__)
 _NAMED_MAKING = re.compile(r"_\w*(unpickle|reconstruct|restore)\w*|_new_\w*Index")
 #: Classes of packages that hold other things too, and what classes of pandas extend; others of its read and
 #: write files.
@@ -142,6 +142,8 @@ class _Unpickler(pickle.Unpickler):
     def _is_known(self, module: str, name: str, found: Any) -> bool:
         top = module.partition(".")[0]
         if not isinstance(found, type):
+            if top == "prebake" and module not in _OWN_MAKERS:
+                return False
             making = _MAKING.get(top, frozenset())
             missing = top == "pandas" and found in (sys.modules["pandas"].NA, sys.modules["pandas"].NaT)
             return name in making or _NAMED_MAKING.fullmatch(name) is not None or missing
@@ -183,7 +185,11 @@ def _classes(package: str, names: frozenset[str]) -> tuple[type, ...]:
     return tuple(each for each in found if isinstance(each, type))
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
+#: Which no stub tells of.
+_PYTHONS: Any = pickle._Pickler  # type: ignore[attr-defined]
+
+
+class _Pickler(_PYTHONS):
     """Python's own, written in Python: that in C writes equal texts otherwise if they are one object, so that
     equal tables would not be equal bytes."""
 
@@ -212,7 +218,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         """What these packages would write otherwise than it is: a part with all it is a part of, or in one
         piece what came in several or with gaps: sums of its numbers may then differ in the last bit."""
         if type(value) in _PLAIN:
-            return (_nan, _said(value)) if type(value) is float and value != value else NotImplemented
+            is_nan = type(value) is float and value != value
+            return (table_makers.nan, table_makers.said(value)) if is_nan else NotImplemented
         top = self._package(value)
         _refuse_lost(value, top)
         if top == "numpy":
@@ -224,7 +231,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             return type(value), (value.key,)
         if top == "pyarrow" and isinstance(value, sys.modules["pyarrow"].Array):
             self._share(None, [(each.address, each.size) for each in value.buffers() if each is not None])
-            return _arrow, (pickle.PickleBuffer(_stream(value)), value.type)
+            return table_makers.arrow, (pickle.PickleBuffer(table_makers.stream_of(value)), value.type)
         return self._of_polars(value) if top == "polars" else NotImplemented
 
     def _package(self, value: Any) -> str:
@@ -290,7 +297,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             )
         pieces = getattr(value, "_pa_array", None)
         if pieces is not None and pieces.num_chunks != 1:
-            return _pieced, (type(value), {**vars(value), "_cache": {}})
+            return table_makers.pieced, (type(value), {**vars(value), "_cache": {}})
         return _without_cache(value)
 
     def _columns_of(self, held: Any, account: Any) -> Any:
@@ -300,12 +307,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
 
     def _of_polars(self, value: Any) -> Any:
         if type(value).__name__ == "DataFrame" and value.width:
-            return _frame, (value.get_columns(),)
+            return table_makers.frame, (value.get_columns(),)
         if type(value).__name__ != "Series":
             return NotImplemented
         if value.n_chunks() > 1:
             ascending, descending = (value.flags[name] for name in ("SORTED_ASC", "SORTED_DESC"))
-            return _series, (value.get_chunks(), ascending, descending)
+            return table_makers.series, (value.get_chunks(), ascending, descending)
         if value.dtype.is_numeric() and len(value) and not value.null_count():
             # It may be the memory of an array of NumPy's.
             self._share(None, columns.spans(value.to_numpy(allow_copy=False)))
@@ -343,64 +350,3 @@ def _without_cache(value: Any) -> Any:
 
 def _cleaned(state: Any) -> Any:
     return {name: each for name, each in state.items() if name != "_cache"} if type(state) is dict else state
-
-
-def _pieced(cls: type, fields: dict[str, Any]) -> Any:
-    column = cls.__new__(cls)
-    vars(column).update(fields)
-    return column
-
-
-def _said(nan: float) -> tuple[str | bytes]:
-    """That of `math` and that of NumPy are known by what they are, as a set and a list know them."""
-    numpy = sys.modules.get("numpy")
-    if nan is math.nan:
-        return ("math",)
-    return ("numpy",) if numpy is not None and nan is numpy.nan else (struct.pack("<d", nan),)
-
-
-def _nan(said: str | bytes) -> float:
-    if isinstance(said, bytes):
-        return float(struct.unpack("<d", said)[0])
-    return nan_of(said)
-
-
-def nan_of(module: str) -> float:
-    """That of `math` or of NumPy. Raises `Refused` for others: nothing else is imported because a value says
-    so."""
-    if module not in ("math", "numpy"):
-        raise Refused(Code.VALUE, f"{module} has no NaN that is known")
-    found: float = importlib.import_module(module).nan
-    return found
-
-
-def _stream(array: Any) -> Any:
-    """One array by itself: a part of a larger one without the rest."""
-    pyarrow = sys.modules["pyarrow"]
-    batch = pyarrow.RecordBatch.from_arrays([array], ["value"])
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return sink.getvalue()
-
-
-def _arrow(stream: Any, of: Any) -> Any:
-    import pyarrow
-
-    column = pyarrow.ipc.open_stream(pyarrow.py_buffer(stream)).read_next_batch().column(0)
-    if column.type != of:
-        raise Refused(Code.VALUE, f"a column of {of} cannot be read here")
-    return column
-
-
-def _frame(columns: list[Any]) -> Any:
-    import polars
-
-    return polars.DataFrame(columns)
-
-
-def _series(chunks: list[Any], ascending: bool, descending: bool) -> Any:
-    import polars
-
-    whole = polars.concat(chunks, rechunk=False)
-    return whole.set_sorted(descending=descending) if ascending or descending else whole

@@ -95,7 +95,7 @@ class Writer:
         if numpy is not None and kind is numpy.ndarray:
             return self._array(value)
         if numpy is not None and isinstance(value, numpy.generic) and kind is value.dtype.type:
-            if isinstance(value, (str, bytes)) and value[-1:] in ("\0", b"\0"):
+            if issubclass(kind, (str, bytes)) and value[-1:] in ("\0", b"\0"):
                 raise Refused(Code.VALUE, "NumPy loses the zero at the end of a string; use str or bytes")
             array = numpy.asarray(value)
             self.leaf(dtypes.bytes_of(array), array.nbytes)
@@ -303,11 +303,15 @@ def _write_dict(writer: Writer, value: dict[Any, Any], depth: int) -> Node:
 
 
 def _write_key(key: Any) -> Any:
-    """A dictionary's key as JSON, which has strings, numbers, truth and null of its own."""
+    """A dictionary's key as JSON, which has text, numbers, truth and null of its own; a tuple is a list."""
     if type(key) in (int, bool, type(None)) and -(1 << 63) <= (key or 0) < 1 << 63:
         return key
     if type(key) is str and _is_text(key):
         return key
+    if type(key) is float and math.isfinite(key):
+        return key
+    if type(key) is tuple:
+        return list(map(_write_key, key))
     if isinstance(key, enum.Enum):
         return _member(key)
     raise Refused(

@@ -57,7 +57,7 @@ def main() -> None:
     known, noted = code.identify, recording(code.identify, seen)
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{prebake.__name__}.") and getattr(module, "identify", None) is known:
-            module.identify = noted
+            vars(module)["identify"] = noted
     writer = os.getpid()
     try:
         _run(command)

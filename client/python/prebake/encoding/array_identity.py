@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prebake.encoding.encoder import Encoder, content
+from prebake.encoding.digests import content
+from prebake.encoding.encoder import Encoder
 from prebake.runtime import packages
 from prebake.runtime.errors import Code
 from prebake.runtime.words import words

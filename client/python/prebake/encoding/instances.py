@@ -20,6 +20,7 @@ from prebake.bytecode.unordered_iteration import varies
 from prebake.encoding import array_identity, namespaces
 from prebake.encoding.addresses import without_memos
 from prebake.encoding.encoder import ENVIRONMENT, Encoder
+from prebake.encoding.resolver_cache import without_unasked
 from prebake.known.marks import Pure, is_pure, is_random
 from prebake.runtime import packages
 from prebake.runtime.errors import Code, Refused
@@ -237,7 +238,7 @@ def _taken_apart(encoder: Encoder, value: Any) -> None:
         return
     make, arguments, state, members, pairs = (*parts, None, None, None)[:5]
     if type(state) is dict and packages.owner(type(value).__module__) is not None:
-        state = without_memos(state, value)
+        state = without_unasked(without_memos(state, value))
     content = [make, arguments, state, members and list(members), pairs and [tuple(pair) for pair in pairs]]
     names = (".__reduce__", ".args", ".state", ".items", ".items")
     encoder.items("taken apart", value, zip(names, content, strict=True), len(content))
@@ -265,9 +266,14 @@ def _exported(encoder: Encoder, value: Any) -> bool:
     return True
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _global(encoder: Encoder, value: Any, name: str) -> None:
-    for module in (getattr(value, "__module__", None), type(value).__module__):
-        owner = packages.owner(module) if isinstance(module, str) else None
+    said: list[Any] = [getattr(value, "__module__", None), type(value).__module__]
+    for module in filter(_is_text, said):
+        owner = packages.owner(module)
         if owner is not None and packages.resolve(module, name) is value:
             encoder.named(owner, module, name)
             return

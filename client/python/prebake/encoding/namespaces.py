@@ -167,7 +167,8 @@ def holders(encoder: Encoder, cls: type, name: str) -> frozenset[str] | None:
             # A descriptor of the user's is given the object.
             return None
         accessors = (getattr(entry, each, None) for each in ("fget", "fset", "fdel", "func", "__func__"))
-        for function in filter(_is_function, (entry, *accessors)):
+        functions: list[Any] = [each for each in (entry, *accessors) if _is_function(each)]
+        for function in functions:
             code = function.__code__
             if not code.co_argcount and code.co_flags & inspect.CO_VARARGS:
                 return None

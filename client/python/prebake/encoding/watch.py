@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 import types
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prebake.runtime import packages
@@ -54,7 +55,7 @@ class Watch:
         #: Objects that it followed.
         self._objects: list[Any] = []
         #: Namespaces of installed code and the names that were looked up there, and what they stood for.
-        self._looked_up: list[tuple[dict[str, Any], tuple[str]]] = []
+        self._looked_up: list[tuple[Mapping[str, Any], tuple[str]]] = []
         self._values: list[Any] = []
         # Code reaches it in more ways than by its name.
         self.looked_up(vars(os), "environ")
@@ -68,7 +69,7 @@ class Watch:
         """To be called of what is described by what it refers to."""
         self._objects.append(value)
 
-    def looked_up(self, space: dict[str, Any], name: str) -> None:
+    def looked_up(self, space: Mapping[str, Any], name: str) -> None:
         """To be called before a name is looked up in installed code."""
         self._looked_up.append((space, (name,)))
         self._values.append(space.get(name, _ABSENT))

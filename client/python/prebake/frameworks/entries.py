@@ -9,22 +9,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from prebake.compute.restart_signals import Tripped
+from prebake.execution.scope import Scope
 from prebake.identity import graph, snapshot
 from prebake.identity.code import Identity, identify
 from prebake.known import marks
-from prebake.leases.client import nothing_ahead, unseen
-from prebake.leases.held_files import HeldFiles
-from prebake.leases.restart_signals import Tripped
-from prebake.leases.watched import Watched, refuse_unheard
+from prebake.leases.read_order import nothing_ahead, unseen
 from prebake.purity import tripwire
 from prebake.reads import external_inputs
-from prebake.reads.audit import Background, Recorder, also
+from prebake.reads.open_records import also
 from prebake.reads.record import Record
+from prebake.reads.recorder import Background, Recorder
 from prebake.reads.settled import SETTLED_NS
 from prebake.runtime.errors import Code, Refused, warn_once
 from prebake.runtime.refusals import not_cached
+from prebake.watched.held_files import HeldFiles
+from prebake.watched.watched import Watched, refuse_unheard
+from prebake.watched.watched_runs import WatchedComputation
 from prebake.world import within
-from prebake.world.executed import Scope
 
 
 class Input(NamedTuple):
@@ -109,7 +111,7 @@ def _stat(path: str) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-class Entries:
+class Entries(WatchedComputation):
     """The values of `step` over `inputs`; `compute(i)` makes the one of input i.
 
     `step` is what the values are known by: a function, or a partial of one with parameters. Raises `Refused`
@@ -136,17 +138,7 @@ class Entries:
         #: Whether making a value drew random numbers.
         self._drew = False
         self._described_ns = 0
-        self._watched = Watched(
-            self._open,
-            compute,
-            len(inputs),
-            declared=lambda i: inputs[i].paths,
-            described=lambda: (self._known, self._described_ns - SETTLED_NS),
-            unchanged=self._unchanged,
-            background=background,
-            tolerance=lambda: marks.tolerance(step),
-            inside=within.of_request(),
-        )
+        self._watched = Watched(self, len(inputs), background=background, inside=within.of_request())
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -155,7 +147,7 @@ class Entries:
         """Value i: read, waited for, or computed here."""
         if self._drew:
             return self._compute(i)
-        ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._watched.fill.seen)
+        ahead = nothing_ahead if self._in_turn else unseen(range(len(self)), i + 1, self._watched.client.seen)
         try:
             return self._watched.many([i], ahead)[0]
         except Tripped as tripped:
@@ -174,13 +166,27 @@ class Entries:
         """Values by outcome (computed, reused, followed, bypassed), as this process saw them."""
         return self._watched.stats()
 
-    def _open(self, job: Any, found: dict[int, list[str]] | None) -> Any:
+    # How a value is made.
+
+    def compute(self, i: int) -> Any:
+        return self._compute(i)
+
+    def declared(self, i: int) -> Sequence[str]:
+        return self._inputs[i].paths
+
+    def described(self) -> tuple[Identity, int]:
+        return self._known, self._described_ns - SETTLED_NS
+
+    def tolerance(self) -> float | None:
+        return marks.tolerance(self._step)
+
+    def open(self, job: Any, found: dict[int, list[str]] | None) -> Any:
         if found is None:
             self._described_ns = time.time_ns()
-            # First what it is held to be, then what is planned: a change in between is seen by `_unchanged`.
+            # First what it is held to be, then what is planned: `is_unchanged` sees a change in between.
             self._held, self._known = snapshot.Snapshot([self._step]), identify(self._step)
             self._files = HeldFiles(self._known.files, self._described_ns)
-        elif not self._unchanged(True):
+        elif not self.is_unchanged(True):
             return None
         collection = job.plan(graph.of_call(self._step, self._known, here=found is not None))
         if collection.bypass:
@@ -195,7 +201,7 @@ class Entries:
                 external_inputs.tell(items, i, reads)
         return items
 
-    def _unchanged(self, closely: bool) -> bool:
+    def is_unchanged(self, closely: bool) -> bool:
         if not closely and self._held.holds([self._step]) and self._files.hold():
             return True
         held, begun_ns = snapshot.Snapshot([self._step]), time.time_ns()

@@ -7,11 +7,12 @@ the exceptions are listed here.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from typing import Any
 
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.identity.code import identify
 from prebake.runtime.errors import Code, Refused
 
@@ -310,8 +311,8 @@ def _strings(node: Any) -> Iterator[str]:
 
 def _stateful(op: str) -> bool:
     import tensorflow as tf
-    from tensorflow.python.framework import op_def_registry
 
+    op_def_registry = importlib.import_module("tensorflow.python.framework.op_def_registry")
     # What other packages add may do anything.
     if not hasattr(tf.raw_ops, op) and op != "FileIdentity":
         return True

@@ -13,7 +13,8 @@ from typing import Any
 
 from prebake.bytecode.unordered_iteration import varies
 from prebake.encoding import namespaces
-from prebake.encoding.encoder import Encoder, Pending
+from prebake.encoding.dependencies import Pending
+from prebake.encoding.encoder import Encoder
 from prebake.encoding.instances import order_of
 from prebake.encoding.namespaces import Asked
 from prebake.identity import introspection, monkeypatches

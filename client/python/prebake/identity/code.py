@@ -12,17 +12,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from prebake.encoding.deep import DeepEncoder
-from prebake.encoding.encoder import CODE_CONTEXT, FAMILIES, HANDLERS, Encoder, digest
+from prebake.encoding.digests import digest
+from prebake.encoding.encoder import FAMILIES, HANDLERS, Encoder
 from prebake.encoding.instances import encode
 from prebake.encoding.leaves import LEAF_DIGEST_BYTES, LEAVES_MAX, Leaf
+from prebake.encoding.output import CODE_CONTEXT
 from prebake.encoding.process_environment import surround
 from prebake.encoding.watch import Watch
+from prebake.execution.reached import Reached
 from prebake.identity import class_identity
 from prebake.identity.functions import CODE_FAMILIES, CODE_HANDLERS
 from prebake.purity import assigned
 from prebake.runtime import describe
 from prebake.runtime.errors import Code, Refused
-from prebake.world.executed import Reached
 
 HANDLERS.update(CODE_HANDLERS)
 FAMILIES.update({type: class_identity.encode, **CODE_FAMILIES, object: encode})
@@ -38,11 +40,11 @@ class Identity(NamedTuple):
     leaves: list[Leaf] = []  # noqa: RUF012
     #: Files whose content is a part of it.
     files: tuple[str, ...] = ()
-    #: What it calls that opens files in compiled code, unheard by Python.
+    #: What it calls that opens files in compiled code.
     unheard: tuple[str, ...] = ()
-    #: Functions that keep what they returned, if files are opened whose names are not written in the code:
-    #: what they kept may be of one.
-    memos: tuple[Any, ...] = ()
+    #: Whether files are seen to be opened whose names are not written in the code: what functions keep that
+    #: it reached may be of one.
+    opens: bool = False
     #: Code and variables that are a part of it.
     reached: Reached = Reached()  # noqa: RUF012
 
@@ -109,7 +111,7 @@ def _identify(encoder: Encoder, value: Any, name: str) -> Identity:
         encoder.leaves,
         tuple(encoder.files),
         tuple(sorted(encoder.unheard)),
-        tuple(encoder.memos) if encoder.opens else (),
+        encoder.opens,
         encoder.reached,
     )
 

@@ -7,8 +7,6 @@ Installed code is its distribution's name and version.
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.util
 import re
 import struct
 import sys
@@ -19,18 +17,15 @@ from typing import Any
 
 from prebake.bytecode import instructions
 from prebake.encoding import namespaces
-from prebake.encoding.encoder import FIXED, Encoder, Handler
+from prebake.encoding.encoder import Encoder, Handler
+from prebake.encoding.scalars import FIXED
 from prebake.encoding.watch import Watch
-from prebake.identity import monkeypatches
+from prebake.identity.global_names import write_globals, write_reached, write_whole
 from prebake.known import lookup
 from prebake.known.marks import PURE, is_pure
-from prebake.purity import scan
 from prebake.runtime import packages
 from prebake.runtime.errors import Code
-from prebake.world.frame_names import mentioned
 
-#: What `dataclasses` writes for a class asks for all of its fields, once the object is handed on.
-_OF_DATACLASSES = "__create_fn__.<locals>."
 #: Closure variables and attributes of installed functions that only remember what was worked out before.
 CACHES: dict[tuple[str, str], tuple[str, ...]] = {
     ("functools", f"singledispatch.<locals>.{name}"): ("dispatch_cache", "cache_token", "_clear_cache")
@@ -65,7 +60,7 @@ def _described(encoder: Encoder, function: types.FunctionType) -> None:
         encoder.emit("function")
         write_code(encoder, code)
         encoder.leaf(start, kind="code", location=encoder.place(code))
-        _globals(encoder, function)
+        write_globals(encoder, function)
     else:
         # Made while installed code ran: the code is known by version, what it holds is not.
         encoder.named(owner, module, code.co_qualname)
@@ -99,7 +94,7 @@ def _closed_over(
         encoder.watch.followed(cell)
         encoder.path.append(f".{name}")
         encoder.text("module", name)
-        _reached(encoder, module, name, used)
+        write_reached(encoder, module, name, used)
         encoder.path.pop()
     elif is_own and not encoder.by_itself and namespaces.is_one(module):
         encoder.watch.followed(cell)
@@ -159,182 +154,6 @@ def _cell(encoder: Encoder, cell: types.CellType) -> None:
     encoder.value(content)
 
 
-def _globals(encoder: Encoder, function: types.FunctionType) -> None:
-    """The globals that a function refers to, by value."""
-    used = instructions.references(function.__code__)
-    encoder.names |= used.names
-    if not function.__code__.co_qualname.startswith(_OF_DATACLASSES):
-        encoder.asked.add(function.__code__)
-    scanned = scan.Scan(encoder, function)
-    if encoder.trusted:
-        encoder.attempt(scanned.run)
-        _named_globals(encoder, function, used)
-        _installed(encoder, scanned)
-        return
-    written = used.writes_globals or used.writes_cells & set(function.__code__.co_freevars)
-    # Code that only ran may fill a table of its own: whether that shows, evidence tells.
-    if written and not encoder.has_run:
-        raise encoder.refuse(
-            Code.CARRIES_STATE,
-            f"writes {sorted(written)[0]}, so that an item's result can depend on earlier items",
-        )
-    scanned.run()
-    _named_globals(encoder, function, used)
-    for name in scanned.imports:
-        _imported(encoder, function.__globals__, (name, 0, ()), used, whole=True)
-    _installed(encoder, scanned)
-
-
-def _named_globals(encoder: Encoder, function: types.FunctionType, used: instructions.References) -> None:
-    namespace, builtins = function.__globals__, vars(sys.modules["builtins"])
-    in_texts = mentioned(function) - used.globals
-    # Those are not compared before every batch.
-    encoder.watch.is_loose |= bool(in_texts)
-    for name in sorted(used.globals | in_texts):
-        encoder.text("global", name)
-        if name in namespace:
-            start, known, outer = len(encoder.out), len(encoder.leaves), encoder.kind
-            encoder.path.append(f" -> {name}")
-            encoder.kind = "global"
-            is_setting = name not in in_texts and not encoder.by_itself and namespaces.is_one(namespace[name])
-            if is_setting:
-                encoder.setting(namespace[name], frozenset({name}))
-            else:
-                _reached(encoder, namespace[name], name, used)
-            is_named = is_setting or isinstance(namespace[name], types.ModuleType)
-            if known == len(encoder.leaves) and not is_named:
-                encoder.leaf(start, namespace[name])
-            encoder.kind = outer
-            encoder.path.pop()
-        elif name in builtins:
-            encoder.watch.looked_up(builtins, name)
-            encoder.text("builtin", name)
-            if not lookup.covers(builtins[name]):
-                encoder.value(builtins[name])
-        else:
-            encoder.watch.is_loose = True
-            encoder.emit("unbound")
-    for name, level, names in sorted(used.imports):
-        _imported(encoder, namespace, (name, level, names), used)
-
-
-def _reached(
-    encoder: Encoder, value: Any, name: str, used: instructions.References, is_attribute: bool = False
-) -> None:
-    """A value that code names. Of a user's module, only the attributes that the code can take count."""
-    if isinstance(value, type):
-        encoder.constructed.update(map(id, value.__mro__))
-    if lookup.covers(value):
-        # What the code does with it was judged by itself.
-        encoder.text("judged", name)
-    elif not isinstance(value, types.ModuleType):
-        encoder.value(value)
-    elif (owner := packages.owner(value.__name__)) is not None:
-        encoder.named(owner, value.__name__, "")
-    elif name in (used.bare_attributes if is_attribute else used.bare):
-        raise encoder.refuse(
-            Code.MODULE_AS_VALUE, f"uses the module {value.__name__} as a value; name the attributes instead"
-        )
-    elif (id(value), id(used)) in encoder.open:
-        # Reached again by the same code; other code may take other attributes.
-        encoder.emit("inside", value.__name__.encode())
-    else:
-        # Names that it does not have yet are not compared.
-        encoder.watch.is_loose = True
-        encoder.open[id(value), id(used)] = len(encoder.open)
-        encoder.emit("module")
-        for attribute in sorted((used.names | {"__getattr__"}) & vars(value).keys()):
-            encoder.text("attribute", attribute)
-            start, known = len(encoder.out), len(encoder.leaves)
-            encoder.path.append(f".{attribute}")
-            inner = vars(value)[attribute]
-            _reached(encoder, inner, attribute, used, is_attribute=True)
-            if known == len(encoder.leaves) and not isinstance(inner, types.ModuleType):
-                encoder.leaf(start, inner)
-            encoder.path.pop()
-        del encoder.open[id(value), id(used)]
-
-
-def _installed(encoder: Encoder, scanned: scan.Scan) -> None:
-    """What code takes from installed modules and the version does not tell, as it can be set."""
-    for name, value in sorted(scanned.taken.items()):
-        encoder.watch.taken(value)
-        if isinstance(value, type) and not monkeypatches.is_own(value):
-            monkeypatches.write(encoder, value)
-            _home(encoder, name, value)
-        elif monkeypatches.counts(value):
-            encoder.text("set", name)
-            encoder.member(f" -> {name}", value, "global")
-        elif type(value) in (list, tuple, set, frozenset, dict):
-            # It may come to hold nothing but what counts.
-            encoder.watch.is_loose = True
-        elif callable(value):
-            _home(encoder, name, value)
-
-
-def _home(encoder: Encoder, name: str, value: Any) -> None:
-    """Where something taken from an installed module is from, if not from there: another may have been put in
-    its place."""
-    if isinstance(value, types.FunctionType):
-        encoder.watch.relied_on(value)
-    said = (getattr(value, each, None) for each in ("__module__", "__qualname__", "__name__"))
-    home = [each for each in said if isinstance(each, str)]
-    if name not in [f"{home[0]}.{each}" for each in home[1:]]:
-        encoder.text("taken", name, *home)
-
-
-def _imported(
-    encoder: Encoder,
-    namespace: dict[str, Any],
-    statement: tuple[str, int, tuple[str, ...]],
-    used: instructions.References,
-    whole: bool = False,
-) -> None:
-    """An import statement inside a function: the user's modules are imported now, as the function would.
-    `whole` if a dotted name stands for its last module, and not for the first."""
-    encoder.watch.is_loose = True
-    name, level, names = statement
-    package = namespace.get("__package__") or ""
-    full = importlib.util.resolve_name("." * level + name, package) if level else name
-    encoder.text("import", full, *names)
-    owner = packages.owner(full)
-    if owner is not None:
-        encoder.named(owner, full, "")
-        return
-    module = _module_named(encoder, full)
-    if module is None:
-        # Code says itself what it does then; once the module is there, the import is another one.
-        encoder.emit("absent")
-        return
-    if whole:
-        _reached(encoder, module, "", used)
-    elif not names:
-        module = sys.modules[full.partition(".")[0]]
-        if used.imported_as & used.bare:
-            raise encoder.refuse(
-                Code.MODULE_AS_VALUE, f"uses the module {full} as a value; name the attributes instead"
-            )
-        _reached(encoder, module, "", used)
-    for each in names:
-        encoder.text("from", each)
-        if each not in vars(module):
-            # A module of the package that nothing has imported yet, or nothing.
-            _module_named(encoder, f"{full}.{each}")
-        if each in vars(module):
-            _reached(encoder, vars(module)[each], each, used)
-        else:
-            encoder.emit("absent")
-
-
-def _module_named(encoder: Encoder, name: str) -> types.ModuleType | None:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        return None
-    except Exception as error:
-        raise encoder.refuse(Code.IMPORT, f"imports {name}, which fails: {error}") from None
-
-
 def _method(encoder: Encoder, method: types.MethodType) -> None:
     encoder.names.add(method.__func__.__name__)
     encoder.callers.hands_on(method.__func__)
@@ -368,7 +187,7 @@ def _descriptor(encoder: Encoder, value: Any) -> None:
 
 
 def _lru(encoder: Encoder, function: Any) -> None:
-    encoder.memos.append(function)
+    encoder.reached.memos.append(function)
     encoder.emit("lru_cache", str(function.cache_parameters()["typed"]).encode())
     _attributes(encoder, function, "cache_parameters", *functools.WRAPPER_ASSIGNMENTS)
 
@@ -393,9 +212,8 @@ def _parts(tag: str, *names: str) -> Callable[[Encoder, Any], None]:
 def _module(encoder: Encoder, module: types.ModuleType) -> None:
     owner = packages.owner(module.__name__)
     if owner is None:
-        raise encoder.refuse(
-            Code.MODULE_AS_VALUE, f"is the module {module.__name__}: what is used of it is unseen"
-        )
+        write_whole(encoder, module)
+        return
     if lookup.is_listed(module.__name__) and not encoder.trusted:
         raise lookup.as_value(encoder, module.__name__)
     encoder.named(owner, module.__name__, "")
@@ -406,7 +224,7 @@ def _proxy(encoder: Encoder, value: Any) -> None:
     encoder.value(dict(value))
 
 
-CODE_HANDLERS: dict[type, Handler] = {
+CODE_HANDLERS: dict[Any, Handler] = {
     range: _parts("range", "start", "stop", "step"),
     slice: _parts("slice", "start", "stop", "step"),
     types.FunctionType: _function,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from prebake.bytecode import instructions
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.identity.code import Identity
 from prebake.known.marks import Pure
 from prebake.runtime import packages

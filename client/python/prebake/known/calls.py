@@ -212,7 +212,7 @@ READERS = words(
     "pyarrow.csv.read_csv codecs.open linecache.getline linecache.getlines zipfile.ZipFile tarfile.TarFile "
     "sqlite3.connect"
 )
-#: Functions that open files in compiled code, where Python's audit hook hears nothing.
+#: Functions that open files in compiled code, some of which reads ahead.
 COMPILED_READERS = words(
     "cv2.imread cv2.imreadmulti cv2.VideoCapture cv2.FileStorage h5py.File h5netcdf.File netCDF4.Dataset "
     "tables.open_file lmdb.open lmdb.Environment torchvision.io.read_image torchvision.io.read_file "

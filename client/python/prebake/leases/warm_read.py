@@ -15,7 +15,7 @@ from prebake.codec.collated import Sent
 from prebake.runtime import daemon
 
 
-class AtOnce(NamedTuple):
+class WarmRead(NamedTuple):
     """Native items as they were opened, and the connection that they were opened by."""
 
     items: Any

@@ -15,17 +15,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from prebake.compute.computation import Computation
+from prebake.execution.scope import Scope
 from prebake.identity import graph
-from prebake.leases.client import Ahead, Fill
-from prebake.pipeline.source import Source
+from prebake.leases.client import LeaseClient
+from prebake.leases.read_order import Ahead
 from prebake.reads import external_inputs
-from prebake.reads.audit import Recorder
 from prebake.reads.checked_reads import check
 from prebake.reads.record import Record
+from prebake.reads.recorder import Recorder
 from prebake.reads.stat_observations import Look, is_look
 from prebake.runtime.errors import Refused
 from prebake.runtime.refusals import not_cached
-from prebake.world.executed import Scope
+from prebake.sources.source import Source
 
 
 class Fresh(NamedTuple):
@@ -39,9 +41,10 @@ class Fresh(NamedTuple):
     io_ns: int
 
 
-class Discovery:
+class Discovery(Computation):
     """The reads of a source's items. `load` makes an item as far as it reads; `operators` are what it runs.
-    `learned` is told the reads of each item, once in a process. In `scope` it is watched what code runs.
+    `learned` is told the reads of each item, once in a process. It is unchanged, and draws, as the `items`
+    themselves. In `scope` it is watched what code runs.
     """
 
     def __init__(
@@ -50,33 +53,26 @@ class Discovery:
         load: Callable[[int], Any],
         operators: Callable[[], list[graph.Json]],
         learned: Callable[[int, list[str]], None],
-        culprit: Callable[[int], Any],
-        unchanged: Callable[[bool], bool],
+        items: Computation,
         scope: Scope,
     ) -> None:
         self._source = source
         self._make = load
         self._operators = operators
         self._learned = learned
+        self._items = items
         self._scope = scope
         self._known = bytearray(source.count)
         self._since = time.monotonic()
         self._own = threading.local()
-        self._fill = Fill(
-            self._open,
-            self._load,
-            source.count,
-            unchanged,
-            culprit=culprit,
-            approve=lambda _, i: self._is_sound(i),
-        )
+        self._client = LeaseClient(self, source.count)
 
     def __call__(self, indices: Sequence[int], ahead: Ahead) -> None:
         """Finds out what the items read, of later ones too while others are at these."""
         unknown = [i for i in dict.fromkeys(indices) if not self._known[i]]
         if not unknown:
             return
-        found = self._fill.many(unknown, ahead)
+        found = self._client.many(unknown, ahead)
         # In bulk, before each is told what it reads.
         named = (path for stored in found for path in map(os.fsdecode, stored))
         external_inputs.look(named, self._since)
@@ -85,11 +81,11 @@ class Discovery:
                 self._learn(i, stored)
         for i, fresh in self.fresh.items():
             if not self._known[i] and self._is_sound(i):
-                self._learn(i, names(fresh.record, self._source.root))
+                self._learn(i, names(fresh.record, self._root()))
 
     def look_up(self, indices: Sequence[int]) -> None:
         """Learns what those of the items read of which others found it out; none is made for it."""
-        for i, stored in self._fill.there([i for i in indices if not self._known[i]]).items():
+        for i, stored in self._client.there([i for i in indices if not self._known[i]]).items():
             self._learn(i, stored)
 
     @property
@@ -102,9 +98,14 @@ class Discovery:
         found: dict[int, Fresh] = self._own.fresh
         return found
 
+    def _root(self) -> str:
+        root = self._source.root
+        assert root is not None, "what is numbered has a folder that names are relative to"
+        return root
+
     def _learn(self, i: int, stored: Sequence[bytes]) -> None:
         self._known[i] = 1
-        self._learned(i, paths(stored, self._source.root))
+        self._learned(i, paths(stored, self._root()))
 
     def _is_sound(self, i: int) -> bool:
         """Whether what an item was seen to read is all there is; if not, it is computed here only."""
@@ -118,17 +119,28 @@ class Discovery:
             return False
         return True
 
-    def _open(self, job: Any) -> Any:
+    # How an item's reads are found out.
+
+    def open(self, job: Any) -> Any:
         collection = job.plan(graph.chain([*self._operators(), graph.named_step("prebake.reads")]))
         return None if collection.bypass else self._source.open_unread(collection)
 
-    def _load(self, i: int) -> list[bytes]:
+    def is_unchanged(self, closely: bool) -> bool:
+        return self._items.is_unchanged(closely)
+
+    def culprit(self, i: int) -> Any:
+        return self._items.culprit(i)
+
+    def approve(self, items: Any, i: int) -> bool:
+        return self._is_sound(i)
+
+    def compute(self, i: int) -> list[bytes]:
         begun_ns, cpu, wall = time.time_ns(), time.thread_time_ns(), time.perf_counter_ns()
         with Recorder(scope=self._scope) as record:
             loaded = record.gave(self._make(i))
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         self.fresh[i] = Fresh(loaded, record, begun_ns, cpu, max(0, wall - cpu))
-        return names(record, self._source.root)
+        return names(record, self._root())
 
 
 def names(record: Record, root: str) -> list[bytes]:

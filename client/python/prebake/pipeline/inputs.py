@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from prebake.leases.client import Ahead, Fill, nothing_ahead
+from prebake.leases.client import LeaseClient
+from prebake.leases.read_order import Ahead, nothing_ahead
 from prebake.pipeline.discovery import Discovery, Fresh
-from prebake.pipeline.source import Source
 from prebake.purity import tripwire
 from prebake.reads import external_inputs
 from prebake.reads.stat_observations import is_look
 from prebake.runtime.errors import Refused
 from prebake.runtime.refusals import not_cached
+from prebake.sources.source import Source
 
 
 class Inputs:
-    """The reads of a source's items: files, and facts (see `facts`). `fill`, which items are taken from, is
+    """The reads of a source's items: files, and facts (see `facts`). `client`, which items are taken from, is
     told them, and so are the `others`.
 
     `discover(n)` finds out what an item reads in loading and the first n steps; `steps_that_read()` is that
@@ -27,13 +29,13 @@ class Inputs:
     def __init__(
         self,
         source: Source,
-        fill: Fill,
-        others: Callable[[], Iterable[Fill]],
+        client: LeaseClient,
+        others: Callable[[], Iterable[LeaseClient]],
         discover: Callable[[int], Discovery],
         steps_that_read: Callable[[], int],
     ) -> None:
         self._source = source
-        self._fill = fill
+        self._client = client
         self._others = others
         self._discover = discover
         self._steps_that_read = steps_that_read
@@ -61,7 +63,7 @@ class Inputs:
         # Of a request before, which failed.
         self._discovery.fresh.clear()
         # Opened first: a probe may find files that all items read.
-        items = self._fill.items()
+        items = self._client.collection.items()
         unknown = [i for i in indices if not self._is_declared(i)]
         if items is None:
             return {}
@@ -78,7 +80,7 @@ class Inputs:
         before = tripwire.state()
         made: dict[int, Any] = {}
         try:
-            made = self._fill.ensure(list(fresh), nothing_ahead)
+            made = self._client.ensure(list(fresh), nothing_ahead)
         except Exception:
             # Of the user's own; if the item is wanted, it raises again when its turn comes.
             tripwire.restore(before)
@@ -120,7 +122,9 @@ class Inputs:
 
     def found(self, i: int, paths: list[str]) -> None:
         """Says what item i was seen to read."""
-        self._learn(i, [*self._source.common, *paths])
+        common = self._source.common
+        known = {os.path.abspath(path) for path in common}
+        self._learn(i, [*common, *(path for path in paths if path not in known)])
 
     def _learn(self, i: int, paths: list[str]) -> None:
         self._reads[i] = paths
@@ -130,8 +134,8 @@ class Inputs:
         self._tell(i, paths)
 
     def _tell(self, i: int, paths: list[str]) -> None:
-        for fill in (self._fill, *self._others()):
-            fill.set_reads(i, paths)
+        for client in (self._client, *self._others()):
+            client.set_reads(i, paths)
 
     def open(self, collection: Any) -> Any:
         """The native items of a collection, told what is known of them."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prebake.codec import values
-from prebake.leases.client import Fill, nothing_ahead
+from prebake.leases.client import LeaseClient
+from prebake.leases.read_order import nothing_ahead
 
 #: An item that costs less is computed again as fast as it is looked up twice.
 COST_NS_MIN = 1_000_000
@@ -50,14 +51,14 @@ class Measured(NamedTuple):
         return STORE_NS_PER_BYTE * self.bytes <= share * (self.cpu_ns + self.io_ns)
 
 
-class Middle:
-    """The cut, once there is one. `fill_at(cut)` makes the items of a cut: each cut has its own, so that
+class IntermediateCut:
+    """The cut, once there is one. `client_at(cut)` makes the items of a cut: each cut has its own, so that
     nothing made at one is ever stored as another's."""
 
-    def __init__(self, fill_at: Callable[[int], Fill]) -> None:
-        self._fill_at = fill_at
+    def __init__(self, client_at: Callable[[int], LeaseClient]) -> None:
+        self._client_at = client_at
         #: The cut and its items. Read once by whoever uses both: another thread may move it.
-        self.at: tuple[int, Fill] | None = None
+        self.at: tuple[int, LeaseClient] | None = None
         #: Nobody has stored anything yet: the next item computed here decides.
         self.undecided = False
         #: Cuts up to which other pipelines do the same.
@@ -73,15 +74,15 @@ class Middle:
         with self._lock:
             self._common = frozenset(common)
             if cut is None or self.at is None or self.at[0] != cut:
-                self.at = None if cut is None else (cut, self._fill_at(cut))
+                self.at = None if cut is None else (cut, self._client_at(cut))
             self.undecided = undecided and cut is None
 
     def reset(self) -> None:
         """Opens the items anew at the next use."""
-        for fill in self.fills():
-            fill.reset()
+        for client in self.clients():
+            client.collection.reset()
 
-    def fills(self) -> list[Fill]:
+    def clients(self) -> list[LeaseClient]:
         """Its items, if there is a cut."""
         at = self.at
         return [] if at is None else [at[1]]
@@ -101,9 +102,9 @@ class Middle:
         at = self.at
         if at is None or at[0] >= before:
             return None
-        cut, fill = at
+        cut, client = at
         ready = getattr(self._ready, "values", {}) if getattr(self._ready, "at", None) is at else {}
-        return (ready.pop(i) if i in ready else fill.many([i], nothing_ahead)[0]), cut
+        return (ready.pop(i) if i in ready else client.many([i], nothing_ahead)[0]), cut
 
     def decide(self, i: int, measured: list[Measured], cost_ns: int, size: int) -> None:
         """Chooses a cut, if one is worth it, by item i, unless another has."""
@@ -124,7 +125,7 @@ class Middle:
                 and at.pays(SHARE_UNKNOWN)
             ]
             for at in [*common, *likely][:1]:
-                self.at, self._ready.first = (at.cut, self._fill_at(at.cut)), (i, at)
+                self.at, self._ready.first = (at.cut, self._client_at(at.cut)), (i, at)
 
     def store_first(self, i: int, leased: Any) -> None:
         """Stores the item that decided, once it is known to be all right, of an input under lease."""

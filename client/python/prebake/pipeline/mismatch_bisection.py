@@ -8,10 +8,10 @@ from typing import Any
 
 from prebake.codec import values
 from prebake.known import marks
-from prebake.leases.client import Fill
-from prebake.leases.verify import difference
-from prebake.pipeline.source import Source, Step
+from prebake.leases.client import LeaseClient
+from prebake.proof.verify import difference
 from prebake.runtime.errors import Refused
+from prebake.sources.source import Source, Step
 
 
 def tolerance(steps: Iterable[Any]) -> float | None:
@@ -20,10 +20,10 @@ def tolerance(steps: Iterable[Any]) -> float | None:
 
 
 def blamed(
-    source: Source, steps: list[Step], i: int, middle: tuple[int, Fill] | None
+    source: Source, steps: list[Step], i: int, intermediate: tuple[int, LeaseClient] | None
 ) -> tuple[int | None, str]:
     """After how many of the steps item i is not the same twice, or not what is stored, if that can be told;
-    and what more there is to say. `middle`: how many are before the middle cut, and what is stored there."""
+    and what more there is to say. `intermediate`: how many are before the intermediate cut, and its items."""
     first, second = _stages(source, steps, i), _stages(source, steps, i)
 
     def differs(cut: int, one: values.Encoded, other: values.Encoded) -> bool:
@@ -33,10 +33,10 @@ def blamed(
         if differs(cut, first[cut], second[cut]):
             return cut, " between two runs"
     more = ", though two runs agree: something it depends on changed unseen"
-    if middle is None or middle[0] not in first:
+    if intermediate is None or intermediate[0] not in first:
         return None, more
-    cut, fill = middle
-    value = fill.stored(i)
+    cut, client = intermediate
+    value = client.stored(i)
     return (cut if value is not None and differs(cut, _copied(value), first[cut]) else None), more
 
 

@@ -16,17 +16,19 @@ import struct
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from prebake.encoding.encoder import digest
+from prebake.compute.computation import Computation
+from prebake.encoding.digests import digest
 from prebake.identity import graph, snapshot
 from prebake.identity.code import Identity, identify
 from prebake.known import marks
-from prebake.leases.client import Fill, nobody, nothing_ahead
-from prebake.pipeline.source import Step
+from prebake.leases.client import LeaseClient
+from prebake.leases.read_order import nothing_ahead
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
+from prebake.sources.source import Step
 
 try:
     import fcntl
@@ -73,6 +75,7 @@ class Uses:
         at = i * _COUNT.size
         # The file's lock is against processes, not threads.
         with self._lock:
+            assert fcntl is not None, "there is a native module"
             fcntl.lockf(self._file, fcntl.LOCK_EX, _COUNT.size, at)
             try:
                 found = os.pread(self._file, _COUNT.size, at)
@@ -89,6 +92,41 @@ def _remove(path: str, owner: int) -> None:
             os.unlink(path)
 
 
+class RandomResults(Protocol):
+    """What a pipeline makes of its items by steps that draw."""
+
+    def open_after(self, job: Any, operator: graph.Json) -> Any:
+        """The native items of a job for an operator after those that are shared."""
+        ...
+
+    def finished(self, i: int) -> Any:
+        """Makes item i after the last step."""
+        ...
+
+    def approve(self, items: Any, i: int) -> bool:
+        """Whether what was just made may be stored."""
+        ...
+
+
+class _Draw(Computation):
+    """The elements of one draw."""
+
+    # That it draws is what is asked for.
+    may_draw = False
+
+    def __init__(self, results: RandomResults, operator: graph.Json) -> None:
+        self._results, self._operator = results, operator
+
+    def open(self, job: Any) -> Any:
+        return self._results.open_after(job, self._operator)
+
+    def compute(self, i: int) -> Any:
+        return self._results.finished(i)
+
+    def approve(self, items: Any, i: int) -> bool:
+        return self._results.approve(items, i)
+
+
 class Reuse:
     """The random results of one wrapped data set."""
 
@@ -99,21 +137,13 @@ class Reuse:
         self._token = secrets.token_hex(16)
         self._uses = Uses(count)
 
-    def begin(
-        self,
-        make: Callable[[int], Any],
-        open_items: Callable[[Any, graph.Json], Any],
-        count: int,
-        approve: Callable[[Any, int], bool],
-    ) -> None:
-        """To be called before anything else, and after what comes before the random part is another. `make`
-        makes an element; `open_items` the native items of a job for an operator after those that are shared;
-        `approve` says whether what was just made may be stored."""
-        self._make, self._open_items, self._count, self._approve = make, open_items, count, approve
+    def begin(self, results: RandomResults, count: int) -> None:
+        """To be called before anything else, and after what comes before the random part is another."""
+        self._results, self._count = results, count
         self._forget()
 
     def _forget(self) -> None:
-        self._fills: dict[int, Fill] = {}
+        self._draws: dict[int, LeaseClient] = {}
         self._held: snapshot.Snapshot | None = None
         #: What the random part is; None if that cannot be known.
         self._known: bytes | None = None
@@ -142,30 +172,23 @@ class Reuse:
     def element(self, i: int) -> Any:
         """Item i's, made anew once its budget is used."""
         if self._known is None:
-            return self._make(i)
+            return self._results.finished(i)
         try:
             draw = self._uses.add(i) // self.budget
         except OSError as error:
             not_cached(Refused(Code.NO_ROOM, f"nothing is reused, since uses cannot be counted: {error}"))
-            return self._make(i)
-        if draw not in self._fills:
-            if len(self._fills) == DRAWS_MAX:
-                del self._fills[min(self._fills)]
-            self._fills[draw] = self._fill(draw)
-        return self._fills[draw].many([i], nothing_ahead)[0]
+            return self._results.finished(i)
+        if draw not in self._draws:
+            if len(self._draws) == DRAWS_MAX:
+                del self._draws[min(self._draws)]
+            self._draws[draw] = self._of_draw(draw)
+        return self._draws[draw].many([i], nothing_ahead)[0]
 
-    def _fill(self, draw: int) -> Fill:
+    def _of_draw(self, draw: int) -> LeaseClient:
         assert self._known is not None, "only what is known is reused"
         name = digest(CONTEXT, f"{self._token} {draw} ".encode() + self._known).hex()
         operator = {**graph.named_step("prebake.reuse"), "params": {"draw": {"text": name}}}
-        # That it draws is what is asked for.
-        return Fill(
-            lambda job: self._open_items(job, operator),
-            self._make,
-            self._count,
-            culprit=nobody,
-            approve=self._approve,
-        )
+        return LeaseClient(_Draw(self._results, operator), self._count)
 
 
 def _what(step: Step, name: str) -> Identity:

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from prebake.pipeline.inputs import Inputs
-from prebake.pipeline.source import Source
 from prebake.reads import external_inputs
 from prebake.reads.checked_reads import check
 from prebake.reads.record import Record
 from prebake.reads.settled import SETTLED_NS, as_read, stats_since
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
+from prebake.sources.source import Source
 
 #: So many items in a row read what cannot be followed: it is their own doing. Fewer may be chance: some other
 #: thread of the job opened something meanwhile.
 UNFOLLOWED_MAX = 16
 
 
-class Approval:
+class StoreCheck:
     """Approves an item if it read what it is known to, as that is now. `described` gives the files that are a
     part of the pipeline's description, and when (nanoseconds since 1970) that was made."""
 
@@ -60,7 +60,7 @@ class Approval:
             return True
         check(fresh.record, reads, f"item {i}")
         return external_inputs.as_told(items, i, fresh.record.facts(), reads) and as_read(
-            fresh.record, stats_since(items, i, fresh.begun_ns)
+            fresh.record, stats_since(items, i, fresh.begun_ns), fresh.begun_ns
         )
 
     def _described_files(self, record: Record) -> list[str]:

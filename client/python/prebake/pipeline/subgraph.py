@@ -9,17 +9,18 @@ import time
 from typing import Any, NamedTuple
 
 from prebake.codec import values
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.encoding.watch import Watch
 from prebake.identity import graph, snapshot
 from prebake.identity.code import Identity, identify
 from prebake.known import marks
-from prebake.leases.held_files import HeldFiles
-from prebake.pipeline.source import FileSource, Source, Step
+from prebake.memo.kept_files import Kept
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
 from prebake.runtime.working_folder import working_folder
+from prebake.sources.source import FileSource, Source, Step
 from prebake.trial import aliases
+from prebake.watched.held_files import HeldFiles
 
 CONTEXT = "prebake 2026 pipeline v1"
 #: A description (loading and all steps, with what they hold) takes no more than this share of the time where
@@ -77,6 +78,8 @@ class Subgraph:
         self.held: snapshot.Snapshot | None = self._snapshot(cut) if source.shared() else None
         #: What else is compared where that tells all; None where only a description does.
         self._watched: Any = None
+        #: Files that the process keeps what it read of, and that are a part of it by what they hold.
+        self.kept: Kept | None = None
         #: The files that are a part of what was opened.
         self._files = HeldFiles((), 0)
         #: Memory that it keeps, by what is held.
@@ -155,6 +158,7 @@ class Subgraph:
             held is not None
             and held.holds(steps if cut == len(steps) else steps[:cut])
             and (self.known is None or self._files.hold())
+            and (self.kept is None or self.kept.holds())
         )
 
     def keeps(self, value: Any) -> bool:
@@ -203,7 +207,7 @@ class Subgraph:
         return time.monotonic() - self._looked >= self._look_s / LOOK_SHARE
 
     def _is_unchanged_closely(self, cut: int, held: snapshot.Snapshot | None, while_closed: bool) -> bool:
-        if not self._is_same_source():
+        if not self._is_same_source() or self.kept is not None and not self.kept.holds():
             return False
         # Another thread may close it, and open it as something else.
         known = self.known

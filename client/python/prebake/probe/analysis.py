@@ -8,16 +8,15 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from prebake.reads.compiled_opens import CLIENT_FILES, is_of_clients
 from prebake.reads.record import lasting
-from prebake.reads.startup_files import is_startup, is_users
+from prebake.reads.startup_files import is_installed, is_startup, is_users
 from prebake.runtime.errors import Code
 
 #: Beside a database and in caches of code, what is no data and comes and goes.
 BESIDE = ("-wal", "-shm", "-journal", "lock.mdb", ".lock", ".pyc", ".nbi", ".nbc")
 #: The clock of files is behind by up to a tick of the kernel's.
 CLOCK_NS = 10_000_000
-#: Files by which clients of object stores find and trust a server.
-CLIENT_FILES = (".pem", ".crt", "openssl.cnf", "/etc/resolv.conf", "/etc/hosts", "/etc/gai.conf")
 
 #: What a child says, or the tracer.
 Report = dict[str, Any]
@@ -48,6 +47,10 @@ class Verdict(NamedTuple):
     ran: list[str]
     #: Of the children, and of what traced them.
     cpu_seconds: float
+    #: Fields of the data set that loading filled with what no process can be sent, and how they were before.
+    opened: dict[str, str] = {}  # noqa: RUF012
+    #: Whether the first step holds then what cannot be described: of that nobody can tell how it changes.
+    holds_unseen: bool = False
     #: Whether another run would say the same. One that was starved or killed says nothing of the steps.
     lasting: bool = True
 
@@ -107,7 +110,7 @@ def judged(
 def _name(step: Any) -> str:
     if isinstance(step, functools.partial):
         # A step of a data set is what that applies.
-        applied = getattr(step.func, "__module__", None) == "prebake.pipeline.mapped"
+        applied = getattr(step.func, "__module__", None) == "prebake.sources.mapped"
         step = step.args[-1] if applied else step.func
     return getattr(step, "__qualname__", None) or type(step).__qualname__
 
@@ -213,7 +216,8 @@ def with_reads(verdict: Verdict, report: Report, traced: Report, own: dict[str, 
     # What the first item opened, and not when it was made again, is kept somewhere and may be used by all.
     loaded, shared = dict.fromkeys(report["loaded"]["reads"]), dict[str, None]()
     for i in first:
-        shared |= dict.fromkeys(path for path in first[i] if path not in again[i])
+        once = (path for path in first[i] if path not in again[i])
+        shared |= dict.fromkeys(path for path in once if not is_installed(path))
     reads = {i: list(dict.fromkeys([*again[i], *first[i]])) for i in first}
     ran = [seen for j in range(verdict.deterministic_until) for _, seen in _seen(report, j)]
     why = next((seen["incomplete"] for seen in ran if seen["incomplete"]), "") or traced.get("why", "")
@@ -258,6 +262,8 @@ def with_reads(verdict: Verdict, report: Report, traced: Report, own: dict[str, 
         listed=list(dict.fromkeys(path for seen in ran for path in seen["listed"])),
         reads_proven=bool(traced.get("complete")) and not why,
         unhooked=unhooked,
+        opened=report["kept open"],
+        holds_unseen=report["holds unseen"],
         ran=sorted({name for names in report["ran"][: verdict.deterministic_until] for name in names}),
         reason="; ".join(part for part in (verdict.reason, note) if part),
     )
@@ -268,7 +274,7 @@ def with_unhooked(
 ) -> Verdict:
     """Adds what compiled code opens for items beside those that are looked at closely."""
     known = {*own, *verdict.unhooked, *paths(traced, "loaded")}
-    more = [path for path in unseen(report, traced) if path not in known and not path.endswith(CLIENT_FILES)]
+    more = [path for path in unseen(report, traced) if path not in known and not is_of_clients(path)]
     if not more:
         return verdict
     note = f"opens unproven: compiled code opens {more[0]}"

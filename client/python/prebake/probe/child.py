@@ -24,20 +24,24 @@ from typing import Any
 
 from prebake import _native
 from prebake.bytecode import instructions
-from prebake.encoding import encoder
+from prebake.encoding import digests
+from prebake.execution.profile_watcher import unheard
+from prebake.execution.reached import Reached
+from prebake.execution.scope import Scope
 from prebake.identity import snapshot
 from prebake.identity.code import identify
 from prebake.known.marks import is_pure
-from prebake.probe import shifted_clock
+from prebake.probe import kept_readers, shifted_clock
 from prebake.probe.analysis import Report
 from prebake.probe.probe import LOADED, digest, element_digest
-from prebake.purity import tripwire
-from prebake.reads.audit import Recorder
+from prebake.purity import generators, tripwire
+from prebake.reads import compiled_opens
 from prebake.reads.record import Record
+from prebake.reads.recorder import Recorder
 from prebake.reads.startup_files import is_users
 from prebake.runtime import packages
 from prebake.world import world
-from prebake.world.executed import Reached, Scope
+from prebake.world.switches import Switches
 
 #: Seeds nobody chooses: what a module seeds when it is imported must not look like another process's draw.
 _SEED = 0x5EED_BA4E
@@ -64,6 +68,7 @@ def _note(event: str, args: tuple[Any, ...]) -> None:
 
 def main() -> None:
     sys.addaudithook(_note)
+    compiled_opens.is_traced = True
     task = io.BytesIO(sys.stdin.buffer.read())
     answer = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -124,7 +129,22 @@ def _become(header: Report) -> None:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     # Digests must be the parent's. Nothing else of the native module is used here, `PREBAKE` being off.
-    encoder.native = lambda: _native
+    digests.native_module = lambda: _NATIVE
+
+
+class _Native:
+    """The native module, whose reads of files are none of the steps': what it read for a description counts
+    by its content."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_native, name)
+
+    def hash_file(self, path: str) -> Any:
+        _opened.add(os.path.abspath(path))
+        return _native.hash_file(path)
+
+
+_NATIVE = _Native()
 
 
 def _seed() -> None:
@@ -137,8 +157,10 @@ def _seed() -> None:
 
 def _report(task: io.BytesIO, items: list[int]) -> Report:
     try:
-        with Recorder() as loaded:
+        # Which code runs as it is imported is asked of none, and to hear of it costs more than the probe.
+        with Recorder() as loaded, unheard():
             sources, steps = pickle.load(task)
+        _opened.update(loaded.reads)
     except BaseException as error:
         return {"error": _words(error)}
     # By this the tracer tells what importing the job's packages read.
@@ -161,8 +183,15 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
             # What changes with the first item only is preparation: a file opened, a table read.
             look()
     look()
+    opened = kept_readers.found(steps[0], first, lambda i: _ran(sources[i], steps[:1], [Scope()])[0])
+    if opened:
+        # From here on there are copies.
+        before.clear()
+        look()
     # No item after the same item as before.
     second = {str(i): _ran(sources[i], steps, scopes) for i in items[1::2] + items[::2]}
+    if opened and kept_readers.are_dear(items, first, second):
+        changed[0] = True
     took = sum(seen["cpu_seconds"] for ran in second.values() for seen in ran)
     is_alone = len(items) == 1
     is_cheap = is_alone or took <= _CHEAP_SECONDS * len(items)
@@ -182,6 +211,8 @@ def _report(task: io.BytesIO, items: list[int]) -> Report:
         "unsteady": unsteady,
         "others": others,
         "failed": failed,
+        "kept open": opened,
+        "holds unseen": not before[0][0],
     }
     # Last: what else is traced was opened by compiled code.
     return {**told, "opened": sorted(_opened), "mapped": _programs()}
@@ -257,15 +288,16 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> 
         held = _generators(step)
         token = tripwire.state()
         error, result = "", None
-        around, switches = world.current(), world.Switches()
+        around, switches = world.current(), Switches()
         with Recorder(scope=scope) as record:
             # What it takes to watch it is none of the item's.
-            cpu = time.process_time()
+            cpu, began = time.process_time(), time.monotonic()
             try:
                 result = step(value)
             except BaseException as raised:
                 error = _words(raised)
-            cpu = time.process_time() - cpu
+            cpu, seconds = time.process_time() - cpu, time.monotonic() - began
+        _opened.update(record.reads)
         switched = switches.changed(around)
         drew = tripwire.moved(token) or _drawn(held) or _from_system(record)
         mutated = "what it is given" if known and look(value) != known else ""
@@ -276,6 +308,7 @@ def _ran(value: Any, steps: list[Callable[[Any], Any]], scopes: list[Scope]) -> 
                 "digest": (known or (b"" if error else digest(result))).hex(),
                 "error": error,
                 "cpu_seconds": cpu,
+                "seconds": seconds,
                 "drew": drew or "",
                 "mutated": mutated,
                 "switched": switched,
@@ -299,13 +332,17 @@ def _words(error: BaseException) -> str:
 
 def _generators(step: Any) -> list[tuple[Any, Any]]:
     """Generators that a step holds, and what each is at."""
-    found = ((each, tripwire.held_state(each)) for each in _held(step))
+    found = ((each, generators.held_state(each)) for each in _held(step))
     return [(each, state) for each, state in found if state is not None]
 
 
 def _drawn(held: Iterable[tuple[Any, Any]]) -> str | None:
     return next(
-        (f"a {type(each).__qualname__} of its own" for each, was in held if tripwire.held_state(each) != was),
+        (
+            f"a {type(each).__qualname__} of its own"
+            for each, was in held
+            if generators.held_state(each) != was
+        ),
         None,
     )
 
@@ -323,7 +360,8 @@ def _state(step: Any) -> _State:
         content = identify(step).digest
     except Exception:
         content = b""
-    return content, _held(step)
+    # What it holds by identity is to be let go of where it is closed.
+    return content, [] if content else _held(step)
 
 
 def _held(step: Any) -> list[Any]:

@@ -22,8 +22,8 @@ from prebake.known import marks
 from prebake.purity import kept, said
 from prebake.runtime import packages
 from prebake.runtime.describe import described
-from prebake.runtime.errors import Refused
-from prebake.world import world
+from prebake.runtime.errors import Code, Refused
+from prebake.world import user_modules, user_sources
 
 if TYPE_CHECKING:
     from prebake.encoding.encoder import Encoder
@@ -139,16 +139,19 @@ def _write_refused(encoder: Encoder, label: str, found: Any) -> None:
     What cannot be described at all is known by its type, and a table by its members."""
     encoder.watch.is_loose = True
     encoder.text("assigned", label)
-    known = [_known_by(each, label) for each in _parts(kept.value(found))]
+    known = [_known_by(encoder, each, label) for each in _parts(kept.value(found))]
     # A set has another order in each process.
     for each in sorted(known) if type(found) is set else known:
         encoder.emit("value", each)
 
 
-def _known_by(value: Any, label: str) -> bytes:
-    for of in (value, marks.Pure(value, None)):
-        with contextlib.suppress(Refused):
-            return described(of, label).digest
+def _known_by(encoder: Encoder, value: Any, label: str) -> bytes:
+    try:
+        return described(value, label).digest
+    except Refused as refused:
+        encoder.reached.may_draw |= refused.code in (Code.RANDOM, Code.CLOCK)
+    with contextlib.suppress(Refused):
+        return described(marks.Pure(value, None), label).digest
     return type(value).__qualname__.encode()
 
 
@@ -167,12 +170,12 @@ _COMPARED = (type(None), bool, int, float, str, bytes)
 
 
 @functools.lru_cache(maxsize=1)
-def _assigned(_: int) -> tuple[Assigned, ...]:
+def _assigned(modules: int) -> tuple[Assigned, ...]:
     """All of them; looked for again once another module is imported."""
     found: dict[tuple[int, str], Assigned] = {}
-    own = world.own_files()
+    own = user_modules.own_files()
     for _, file in own:
-        world.source(file)
+        user_sources.source(file)
     said.learn([file for _, file in own])
     sources = [(vars(sys.modules.get(name, types)), said.of(file)) for name, file in own]
     for space, source in sources:
@@ -212,7 +215,7 @@ def _kept(found: Iterator[tuple[Any, str]]) -> Iterator[Assigned]:
 def _set_in_class(classes: list[Any], method: str) -> Iterator[Assigned]:
     """Attributes that a method of a class sets in it."""
     for cls in classes:
-        found = next(
+        found: Any = next(
             (vars(each)[method] for each in getattr(cls, "__mro__", ()) if method in vars(each)), None
         )
         distribution = _distribution(cls) if type(found) is classmethod else ""
@@ -233,6 +236,9 @@ def _named(sources: list[said.Source]) -> Iterator[Assigned]:
         if not (distribution := _distribution(module)):
             continue
         for name in sorted(names & vars(module).keys()):
+            # What the interpreter keeps of a module (`__all__`, `__spec__`) is no setting of it.
+            if name.startswith("__"):
+                continue
             found = vars(module)[name]
             if issubclass(type(found), type):
                 yield from _tables(found)

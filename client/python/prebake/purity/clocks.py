@@ -18,7 +18,7 @@ from prebake.world.frame_names import READERS
 
 if TYPE_CHECKING:
     from prebake.encoding.encoder import Encoder
-    from prebake.purity.scan import Scan
+    from prebake.purity.call_scan import CallScan
 
 #: Readings of clocks, by their names in the table of calls.
 READINGS = words(
@@ -38,7 +38,7 @@ _SINKS = words(
 STEPS_MAX = 8
 
 
-def is_only_told(scan: Scan, call: Call, steps: int = STEPS_MAX) -> bool:
+def is_only_told(scan: CallScan, call: Call, steps: int = STEPS_MAX) -> bool:
     """Whether what a call returns goes to a log and nowhere else."""
     if call.escapes or not steps or READERS & instructions.references(scan.function.__code__).names:
         return False
@@ -51,11 +51,11 @@ def is_only_told(scan: Scan, call: Call, steps: int = STEPS_MAX) -> bool:
     )
 
 
-def _is_reading(scan: Scan, call: Call) -> bool:
+def _is_reading(scan: CallScan, call: Call) -> bool:
     return isinstance(call.callee, Name) and scan.canonical(call.callee) in READINGS
 
 
-def _tells(scan: Scan, call: Call) -> bool:
+def _tells(scan: CallScan, call: Call) -> bool:
     """Whether a call tells a person, and its result is thrown away."""
     if call.kept or call.escapes or call.told_to or call.consumers:
         return False
@@ -76,7 +76,7 @@ def _tells(scan: Scan, call: Call) -> bool:
     return is_told
 
 
-def _works_out(scan: Scan, call: Call) -> bool:
+def _works_out(scan: CallScan, call: Call) -> bool:
     callee, args = call.callee, call.args or ()
     if call.args is None or call.keywords:
         return False

@@ -14,7 +14,7 @@ from prebake.bytecode.symbols import Attribute, Call, Const, Made, Name, Paramet
 from prebake.known import calls
 
 if TYPE_CHECKING:
-    from prebake.purity.scan import Scan
+    from prebake.purity.call_scan import CallScan
 
 #: Operators and calls followed one into the other: paths are put together in few steps.
 STEPS_MAX = 8
@@ -28,7 +28,7 @@ _WRITING = re.compile(r"[wx][bt+]*")
 class NamedFiles:
     """The files named in one function's code."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: CallScan) -> None:
         self.scan = scan
 
     def look(self, call: Call) -> bool:

@@ -101,7 +101,7 @@ def of_its_own(method: types.FunctionType) -> set[str]:
 
 def counts(module: types.ModuleType, name: str) -> bool:
     """Whether a name that some function changes stands for data now. It may be made when it is first used."""
-    found = vars(module).get(name)
+    found: Any = vars(module).get(name)
     kind = type(found)
     if issubclass(kind, TABLES):
         return len(found) <= MEMBERS_MAX

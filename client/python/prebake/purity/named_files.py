@@ -1,5 +1,5 @@
-"""Files that a function is given by name. Compiled code opens them unheard by Python, and a tracer tells of
-them only where the function is run again: a file that a call names counts as one that it reads."""
+"""Files that a function is given by name: each counts as one that it reads. A package may have read it for an
+earlier call and kept what it held (a font, a table of metadata), and then nothing is opened."""
 
 from __future__ import annotations
 

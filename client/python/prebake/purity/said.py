@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from prebake.known.calls import MUTATORS
-from prebake.world import world
+from prebake.world import user_sources
 
 #: Source files whose assignments are kept; others are parsed again whenever a module was imported.
 FILES_MAX = 8192
@@ -66,7 +66,7 @@ def learn(files: list[str]) -> None:
     files = [each for each in files if each not in _sources][: FILES_MAX - len(_sources)]
     if not files:
         return
-    texts = list(map(world.text, files))
+    texts = list(map(user_sources.text, files))
     found = _kept.known(texts) if _kept else None
     if found is not None:
         _sources.update(zip(files, itertools.starmap(_read, found), strict=True))
@@ -85,14 +85,14 @@ def _written(said: Source) -> tuple[Any, ...]:
 
 def _read(targets: Any, called: Any, taken: Any, imported: Any, modules: Any, names: Any) -> Source:
     named = {name: {(module, attribute) for module, attribute in each} for name, each in imported.items()}
-    paths = (tuple(map(tuple, each)) for each in (targets, called, taken))
-    return Source(*paths, named, tuple(modules), tuple(names))
+    targets, called, taken = (tuple(map(tuple, each)) for each in (targets, called, taken))
+    return Source(targets, called, taken, named, tuple(modules), tuple(names))
 
 
 def _parsed(file: str) -> Source:
     found = _Found()
     try:
-        found.tree(ast.parse(world.text(file)))
+        found.tree(ast.parse(user_sources.text(file)))
     except (SyntaxError, ValueError, RecursionError):
         found = _Found()
     return found.source()
@@ -111,8 +111,9 @@ class _Found:
         self.names: dict[str, None] = {}
 
     def source(self) -> Source:
-        paths = (tuple(path for path in each if path) for each in (self.targets, self.called, self.taken))
-        return Source(*paths, self.imported, tuple(self.modules), tuple(self.names))
+        said = (tuple(path for path in each if path) for each in (self.targets, self.called, self.taken))
+        targets, called, taken = said
+        return Source(targets, called, taken, self.imported, tuple(self.modules), tuple(self.names))
 
     def tree(self, tree: ast.AST) -> None:
         for node in _nodes(tree):
@@ -154,7 +155,10 @@ def _given(node: ast.AST | None) -> Iterator[tuple[str, ...]]:
 def _names(node: ast.AST) -> Iterator[str]:
     """Names of what is taken from something, in code or in texts that calls are given."""
     if isinstance(node, ast.Attribute):
-        yield node.attr
+        # A private attribute of an object's own (`self._cache`) is none of a module.
+        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if not (own and node.attr.startswith("_")):
+            yield node.attr
     elif isinstance(node, ast.Call):
         for each in node.args:
             match each:

@@ -28,7 +28,7 @@ from prebake.runtime.words import words
 
 if TYPE_CHECKING:
     from prebake.encoding.encoder import Encoder
-    from prebake.purity.scan import Scan
+    from prebake.purity.call_scan import CallScan
 
 #: Types of values that are seeds, of what code names.
 _SEEDS = (int, str, bytes, tuple)
@@ -43,7 +43,7 @@ WANTED_MAX = 1000
 class Seeds:
     """The seeds in one function's code."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: CallScan) -> None:
         self.scan = scan
 
     def look(self, call: Call) -> None:

@@ -1,5 +1,5 @@
 """What items depend on beside the content of files: objects of a store (`object_store.py`), looks
-(`stat_observations.py`) and what `executed.py` tells of: code that ran, and variables.
+(`stat_observations.py`) and what `execution/executed.py` tells of: code that ran, and variables.
 
 Among the names of what an item reads, a fact is a text of its own kind. What it shows now is folded into the
 item's fingerprint natively; a value is stored only if it was made of what its key says the facts show.
@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
+from prebake.execution.ran_names import is_name, shown
 from prebake.reads import object_store
 from prebake.reads.stat_observations import Look, is_look
-from prebake.world.executed import is_name, shown
 
 CONTEXT = "prebake 2026 fact v1"
 
@@ -61,11 +61,11 @@ def tell_facts(items: Any, i: int, facts: Sequence[str]) -> list[str]:
 
 
 def as_told(items: Any, i: int, seen: dict[str, str | None], names: Sequence[str]) -> bool:
-    """Whether the facts among the names are as native item i has them, by what a fill saw (`seen`)."""
+    """Whether the facts among the names are as native item i has them, by what computing it saw (`seen`)."""
     facts = [name for name in names if is_fact(name)]
     if not facts:
         return True
-    # What a fill got unheard is asked for again: it was known before, and read in between.
+    # What was got unheard is asked for again: it was known before, and read in between.
     look([name for name in facts if canonical(name) not in seen], time.monotonic())
     now = {name: seen[canonical(name)] if canonical(name) in seen else shows(name) for name in facts}
     return bool(items.objects(i) == _digest(now))

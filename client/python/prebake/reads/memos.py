@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from prebake.reads.audit import recorders
 from prebake.reads.record import Record
+from prebake.reads.recorder import recorders
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What was seen of one fill: what it opened, listed and looked at."""
+"""What was seen of one computation: what it opened, listed and looked at."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from prebake.execution.ran_names import shown
+from prebake.execution.reached import Reached
+from prebake.execution.scope import Scope
 from prebake.reads import stat_observations
 from prebake.reads.temporary import Temporary
-from prebake.world.executed import Reached, Scope, shown
 
-#: Distinct paths in one record. A fill reads a few files; one that walks a data set is no longer one item's.
+#: Distinct paths in one record. An item reads a few files; one that walks a data set is no longer one item's.
 PATHS_MAX = 65_536
 #: Files of which it is remembered what they held, beside when they were written: so large, and so many of one
 #: call.
@@ -62,7 +64,7 @@ def lasting(paths: Iterable[str]) -> list[str]:
 
 
 class Record:
-    """What was seen of one fill. All paths are absolute, in the order in which they were met.
+    """What was seen of one computation. All paths are absolute, in the order in which they were met.
 
     A path in `reads` may lead to nothing: that nothing was there is then what was read. `incomplete` says why
     there may be more than was seen; `network` and `process` name what was talked to and what was run.
@@ -79,7 +81,7 @@ class Record:
         #: Of these, those whose entries may have told more than their names.
         self.scanned: dict[str, None] = {}
         #: What was looked at: how much was asked for, and what it showed.
-        self.looks: dict[str, tuple[str, str]] = {}
+        self.looks: dict[str, tuple[str, str | None]] = {}
         #: Of these, what installed packages looked at themselves.
         self.by_packages: set[str] = set()
         #: Objects of a store by URL, as they were got: their tags; None if there was none, or two.
@@ -95,22 +97,25 @@ class Record:
         self.there: dict[int, threading.Thread] = {}
         #: Whether it is over. What tasks of it do later, is not known to be of anything.
         self.closed = False
-        #: Files that the fill made itself: what it reads there is its own.
+        #: Files that it made itself: what it reads there is its own.
         self._made: set[str] = set()
         #: Of these, what has a name that is another each time; and one that the value holds.
         self.temporary = Temporary()
         self.named: str | None = None
         #: Files and folders that it wrote, made, moved or removed.
         self.written: dict[str, None] = {}
+        #: Files that it may have written to, and what each was before.
+        self.updated: dict[str, tuple[int, int, int, int, int] | None] = {}
         #: Those that were there before it, of what it moved or removed.
         self.removed: dict[str, None] = {}
 
     def merge(self, other: Record) -> None:
-        """Takes over what a fill inside this one did."""
+        """Takes over what a computation inside this one did."""
         for name in ("reads", "listed", "scanned", "written", "removed", "ran_on"):
             getattr(self, name).update(getattr(other, name))
         # As it was when it was opened first: what was read then may still be in use.
         self.stats = {**other.stats, **self.stats}
+        self.updated = {**other.updated, **self.updated}
         for url, tag in other.objects.items():
             self.got(url, tag)
         for path, (depth, saw) in other.looks.items():
@@ -132,11 +137,20 @@ class Record:
         return all(stat_of(path) == stat for path, stat in self.kept.items())
 
     def read(self, path: str) -> None:
-        if path in self.reads or self._is_own(path):
+        # The hook runs before the file is opened, so that this is no newer than what is read.
+        if path not in self.reads:
+            self.read_as(path, stat_of(path))
+
+    def read_as(self, path: str, stat: tuple[int, int, int, int, int] | None) -> None:
+        """Notes a file as it was when it was opened; None if it was not there."""
+        if self._is_own(path):
+            return
+        if path in self.reads:
+            # It may be told later of who opened it first.
+            if self.stats.get(path) != stat:
+                self.incomplete = self.incomplete or f"{path} was changed while it was read"
             return
         self._add(self.reads, path)
-        # The hook runs before the file is opened, so that this is no newer than what is read.
-        stat = stat_of(path)
         if stat is not None:
             self.stats[path] = stat
 
@@ -167,7 +181,7 @@ class Record:
     def facts(self) -> dict[str, str | None]:
         """What was seen beside their content, by name: objects of a store, and what looks showed. A file that
         was to be opened and not there was looked for."""
-        seen = {
+        seen: dict[str, tuple[str, str | None]] = {
             path: (stat_observations.KIND, stat_observations.ABSENT)
             for path in self.reads
             if path not in self.stats
@@ -203,6 +217,11 @@ class Record:
     def wrote(self, path: str) -> None:
         self._add(self.written, path)
 
+    def may_write(self, path: str, stat: tuple[int, int, int, int, int] | None) -> None:
+        """Notes a file that was opened to read and to write, as it was then."""
+        if not self._is_own(path) and len(self.updated) < PATHS_MAX:
+            self.updated.setdefault(path, stat)
+
     def removes(self, path: str) -> None:
         """Notes a file or folder that is about to be removed or given another name."""
         if not self._is_own(path) and path not in self.written and os.path.lexists(path):
@@ -211,7 +230,8 @@ class Record:
     def effects(self) -> list[str]:
         """What it left behind, or took away, that a hit would not: files outside of temporary folders and
         caches."""
-        left = [path for path in lasting(self.written) if os.path.lexists(path)]
+        changed = [path for path, stat in self.updated.items() if stat_of(path) != stat]
+        left = [path for path in lasting([*self.written, *changed]) if os.path.lexists(path)]
         return left + [path for path in lasting(self.removed) if not os.path.lexists(path)]
 
     def folder(self, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from prebake.reads.audit import roots
+from prebake.reads.library_roots import roots
 from prebake.runtime.here import HERE
 
 #: Prebake's own, which need not be installed, and those of packages.
@@ -37,10 +37,15 @@ def is_startup(path: str) -> bool:
     return path.startswith(_PACKAGES) and path.endswith(_PACKAGED) or _LIBRARY.fullmatch(path) is not None
 
 
+def is_installed(path: str) -> bool:
+    """Whether what a file holds is known without it, by the version of a package or of the system. It is read
+    once in a process, whoever asks first."""
+    return path.startswith(_PACKAGES) or is_startup(path)
+
+
 def is_known(path: str) -> bool:
-    """Whether what a file holds is known without it: by the version of a package, or as the machine's. It is
-    read once in a process, whoever asks first."""
-    return path.startswith((*_PACKAGES, "/proc/", "/sys/")) or is_startup(path)
+    """The same, or it is the machine's."""
+    return path.startswith(("/proc/", "/sys/")) or is_installed(path)
 
 
 def is_users(path: str) -> bool:

@@ -129,7 +129,7 @@ def deeper(a: str, b: str) -> str:
     return max(a, b, key=_DEPTHS.index)
 
 
-def beside(looks: Mapping[str, tuple[str, str]], opened: Iterable[str]) -> dict[str, str]:
+def beside(looks: Mapping[str, tuple[str, str | None]], opened: Iterable[str]) -> dict[str, str | None]:
     """What looks showed (path -> depth, shown), by their text, of those that files which were opened do not
     show already: themselves, and the folders they are in."""
     shown = set[str]()
@@ -140,5 +140,5 @@ def beside(looks: Mapping[str, tuple[str, str]], opened: Iterable[str]) -> dict[
     return {
         Look(depth, path).text: saw
         for path, (depth, saw) in looks.items()
-        if depth == ALL or path not in shown or not saw.startswith(" ")
+        if depth == ALL or path not in shown or saw is None or not saw.startswith(" ")
     }

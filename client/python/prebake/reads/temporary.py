@@ -1,6 +1,6 @@
-"""Temporary files and folders that a fill makes and throws away: their names are others each time.
+"""Temporary files and folders that a computation makes and throws away: their names are others each time.
 
-What is written to and read from them is the fill's own. A value must not hold such a name.
+What is written to and read from them is its own. A value must not hold such a name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ENCODINGS = ("utf-8", "utf-32-le")
 
 
 class Temporary:
-    """The temporary files and folders of one fill."""
+    """The temporary files and folders of one computation."""
 
     def __init__(self) -> None:
         self._paths: dict[str, None] = {}

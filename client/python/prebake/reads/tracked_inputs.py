@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from prebake.encoding import encoder
+from prebake.encoding import digests
 from prebake.runtime import daemon
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.words import words
@@ -103,7 +103,7 @@ class Asks:
         self.items: dict[str, set[int]] = {}
         self.whole: set[str] = set()
         self.files: dict[str, Stat | None] = {}
-        #: Code that ran and variables that were read: see `executed.Scope.names`.
+        #: Code that ran and variables that were read: see `Scope.names`.
         self.ran_on: dict[str, None] = {}
         #: Whether a list was changed.
         self.changed = False
@@ -172,12 +172,12 @@ class Plain:
         known = self._known.get(id(items))
         if known is not None and known[1] == len(items):
             return True
-        return encoder.native().digest_plain(items) is not None
+        return digests.native_module().digest_plain(items) is not None
 
 
 def items_digest(items: list[Any]) -> bytes:
     """What some items of a plain list are."""
-    return bytes(encoder.native().digest_plain(items))
+    return bytes(digests.native_module().digest_plain(items))
 
 
 def look(path: str) -> Stat | None:

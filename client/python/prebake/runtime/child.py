@@ -97,7 +97,7 @@ def _talk(
         answered = False
         while (left := deadline - time.monotonic()) > 0 and not (answered and _has_ended(child)):
             if stop.is_set():
-                return b"", said + b"\nit was stopped"
+                return b"", bytes(said + b"\nit was stopped")
             for key, _ in open_pipes.select(min(left, _POLL_SECONDS if answered else _STOP_SECONDS)):
                 if key.fileobj is child.stdin:
                     try:
@@ -116,7 +116,7 @@ def _talk(
                 elif key.fileobj is child.stderr:
                     said = (said + data)[-STDERR_BYTES_KEPT:]
                 elif len(report) + len(data) > REPORT_BYTES_MAX:
-                    return b"", said + b"\nits answer is too long"
+                    return b"", bytes(said + b"\nits answer is too long")
                 else:
                     report += data
             if answered and len(open_pipes.get_map()) == 0:

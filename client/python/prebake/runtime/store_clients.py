@@ -88,7 +88,7 @@ def _wrap(module: Any, note: Note) -> None:
 def _replace(cls: type, name: str, wrap: Callable[[Any], Any]) -> None:
     function = vars(cls).get(name)
     if function is not None and not hasattr(function, "__prebake__"):
-        wrapped = functools.wraps(function)(wrap(function))
+        wrapped: Any = functools.wraps(function)(wrap(function))
         wrapped.__prebake__ = True
         setattr(cls, name, wrapped)
 

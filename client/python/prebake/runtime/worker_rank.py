@@ -36,7 +36,7 @@ def listen(asked: Callable[[str], None]) -> None:
     info = getattr(module, "_worker_info", None)
     if info is None or hasattr(type(info), "_prebake_heard"):
         return
-    cls = _heard(type(info), asked)
+    cls: Any = _heard(type(info), asked)
     stand_in = cls.__new__(cls)
     # It is frozen, with slots or without: that depends on torch's version.
     for name in getattr(info, "__dataclass_fields__", None) or vars(info):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prebake.codec.sent import send
-from prebake.encoding.encoder import digest
+from prebake.encoding.digests import digest
 from prebake.reads.record import contents_of
 
 if TYPE_CHECKING:

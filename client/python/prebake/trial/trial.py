@@ -1,7 +1,7 @@
 """Functions are run twice too: whether a function new to the node yields the same in another process.
 
 The job that first computes a value of a function goes on at once. Beside it, at idle priority, a process of
-its own (`leases/trial_process.py`) runs the function on the same arguments again, under other seeds, another
+its own (`memo/trial_process.py`) runs the function on the same arguments again, under other seeds, another
 hash seed and another clock, and keeps what it found as an entry. Until then the function is *unproven*: what
 was computed is there for other jobs, but whoever would be served it computes it again and compares.
 """
@@ -35,7 +35,7 @@ from prebake.runtime.packages import PYTHON
 from prebake.trial import further
 from prebake.trial.further import Further
 from prebake.trial.given import Arguments
-from prebake.world import world
+from prebake.world import user_modules
 
 #: What takes longer is not run again beside the job: its first hit elsewhere is compared instead.
 SECONDS_MAX = 10.0
@@ -240,7 +240,7 @@ class Trial:
                     probe.header([0], SECONDS_MAX * 6, probe.CLOCK_SHIFT, modules),
                     probe.header([0], SECONDS_MAX * 6, 0, modules),
                 )
-                for modules in ([], world.own_modules())
+                for modules in ([], user_modules.own_modules())
             ],
             self._packages,
         )
@@ -268,7 +268,7 @@ def _begun(task: Task) -> subprocess.Popen[bytes]:
         file.seek(0)
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         return subprocess.Popen(
-            [sys.executable, *flags, "-m", "prebake.leases.trial_process"],
+            [sys.executable, *flags, "-m", "prebake.memo.trial_process"],
             stdin=file,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -340,9 +340,9 @@ def read(items: Any) -> Refused | str | None:
 def judged(verdict: Verdict, task: Task) -> tuple[str, str] | None:
     """Code and reason of what a second run found, both empty if it is the same; None if that says nothing of
     the function."""
-    if verdict.code in FAULTS and verdict.lasting:
+    if (code := verdict.code) is not None and code in FAULTS and verdict.lasting:
         reason = verdict.reason.partition(") ")[2] or verdict.reason
-        return verdict.code, f"{task.name}: {reason.replace('when item ', 'when call ')}"
+        return code, f"{task.name}: {reason.replace('when item ', 'when call ')}"
     unheard = _unknown(verdict.unhooked, task)
     if unheard and verdict.lasting:
         said = f"{task.name}: compiled code opens {unheard[0]}, unheard by Python"

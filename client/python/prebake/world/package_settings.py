@@ -57,15 +57,15 @@ def _shown(part: Any) -> str:
 def numpy_errors() -> dict[str, str]:
     """What NumPy does where a number is divided by zero, or leaves its range."""
     numpy = sys.modules.get("numpy")
-    tells = getattr(numpy, "geterr", None)
-    return _beside(_NUMPY_ERRORS, tells()) if callable(tells) else {}
+    tells: Any = getattr(numpy, "geterr", None)
+    return _beside(_NUMPY_ERRORS, tells()) if tells is not None else {}
 
 
 def sklearn() -> dict[str, Any]:
     """What scikit-learn is configured to yield."""
     config = sys.modules.get("sklearn._config")
-    tells = getattr(config, "get_config", None)
-    return _beside(getattr(config, "_global_config", {}), tells()) if callable(tells) else {}
+    tells: Any = getattr(config, "get_config", None)
+    return _beside(getattr(config, "_global_config", {}), tells()) if tells is not None else {}
 
 
 def matplotlib() -> dict[str, Any]:
@@ -86,7 +86,7 @@ def mpmath() -> dict[str, int]:
 
 def torch() -> dict[str, str]:
     """Of what type new tensors are, and what `torch.autocast` makes of others."""
-    package = sys.modules.get("torch")
+    package: Any = sys.modules.get("torch")
     # One that is being imported by another thread has none yet.
     default, cast = (getattr(package, name, None) for name in ("get_default_dtype", "get_autocast_dtype"))
     if default is None or cast is None:

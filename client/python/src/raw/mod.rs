@@ -3,8 +3,12 @@
 pub(crate) mod arrays;
 pub(crate) mod audit;
 pub(crate) mod buffer;
+mod heard;
+mod linkage;
 pub(crate) mod locale;
 pub(crate) mod looks;
 pub(crate) mod memory;
+mod object;
+pub(crate) mod opens;
 pub(crate) mod references;
 pub(crate) mod texts;

@@ -30,7 +30,7 @@ HEAVY = ("prebake", "prebake.leases.client", "numpy", "pandas", "PIL.Image", "PI
 LIGHT = [
     "prebake.trial.trial",
     "prebake.probe.probe",
-    "prebake.leases.probe_cache",
+    "prebake.memo.probe_cache",
     "prebake.wrap",
     "cloudpickle",
     "csv",
@@ -79,9 +79,9 @@ _alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def count_elements() -> None:
     """Notes what each collection of the user's values reused and computed, without keeping one alive."""
-    from prebake.leases.client import Fill
+    from prebake.leases.open_collection import OpenCollection
 
-    begin = Fill.__init__
+    begin = OpenCollection.__init__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
@@ -93,16 +93,16 @@ def count_elements() -> None:
             if of_user(self):
                 note(self)
 
-    Fill.__init__, Fill.__del__ = __init__, __del__  # type: ignore[method-assign]
+    OpenCollection.__init__, OpenCollection.__del__ = __init__, __del__  # type: ignore[method-assign]
 
 
-def of_user(fill: Any) -> bool:
+def of_user(collection: Any) -> bool:
     """Whether its items are values of the user's: others are what Prebake found out."""
-    return fill._prover is not None or "Chain" in getattr(fill._open_items, "__qualname__", "")
+    return collection._verifier is not None or type(collection._computation).__name__ == "Chain"
 
 
-def note(fill: Any) -> None:
-    for name, count in fill.stats().items():
+def note(collection: Any) -> None:
+    for name, count in collection.stats().items():
         if name in ("reused", "computed"):
             _counts[name] = _counts.get(name, 0) + count
 
@@ -135,8 +135,8 @@ def run(request: dict[str, Any], out: int, said: int, counts: int) -> None:
             threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
         with contextlib.suppress(BaseException):
-            for fill in list(_alive):
-                note(fill)
+            for collection in list(_alive):
+                note(collection)
             os.write(counts, json.dumps(_counts).encode())
         with contextlib.suppress(BaseException):
             sys.stdout.flush()

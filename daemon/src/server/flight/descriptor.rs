@@ -3,9 +3,8 @@
 
 use super::{Visit, invalid};
 use crate::{
-    collection::Collection,
+    collection::{Collection, graphs},
     error::{Error, Kind, Result},
-    graphs,
     segment::description,
 };
 use arrow_flight::{FlightDescriptor, flight_descriptor::DescriptorType};

@@ -1,5 +1,5 @@
 //! Arrow Flight: the same entries for whoever speaks Arrow and not Prebake. What descriptors, tickets and columns are is in
-//! ARCHITECTURE.md.
+//! docs/explanation/architecture.md.
 
 mod descriptor;
 mod info;
@@ -13,7 +13,7 @@ use crate::{
     domain::Domain,
     error::{Error, Kind, Result},
     session::{Peer, Session},
-    task,
+    system::task,
 };
 use arrow_flight::{
     Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest,

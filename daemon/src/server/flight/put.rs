@@ -6,10 +6,9 @@
 
 use super::{super::CALL_TIMEOUT, MESSAGE_BYTES_MAX, Visit, blocking, descriptor::Named, invalid};
 use crate::{
-    collection::{Answer, Collection, Item, Request},
-    commit::{Committed, Element, Source},
+    cache::commit::{Committed, Element, Source},
+    collection::{Answer, Collection, Item, Request, lease::Token},
     error::{Error, Kind, Result},
-    lease::Token,
     memory::BlockWriter,
 };
 use arrow_flight::{FlightData, PutResult};

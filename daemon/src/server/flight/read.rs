@@ -5,14 +5,14 @@
 
 use super::{Visit, invalid, served};
 use crate::{
-    budget::Reservation,
     cache::Cache,
     collection::Collection,
     domain::Domain,
     error::{Error, Kind, Result},
+    limits::budget::Reservation,
     memory::BLOCK_BYTES,
-    read_ahead::Piece,
     segment::{BlockId, Columns, Segment, SegmentId, Table, Values, chunks, schema},
+    tier::read_ahead::Piece,
 };
 use arrow_array::RecordBatch;
 use arrow_flight::{FlightData, Ticket, encode::FlightDataEncoderBuilder, error::FlightError};

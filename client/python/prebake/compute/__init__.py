@@ -1,0 +1,1 @@
+"""How an element is computed: what is driven, and what stops it."""

@@ -1,0 +1,1 @@
+"""What Prebake found out, kept in the cache for other processes."""

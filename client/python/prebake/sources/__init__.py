@@ -1,0 +1,1 @@
+"""What item i of a data set is, and how it is loaded."""
