@@ -15,6 +15,7 @@ from typing import Any
 from prebake.encoding.digests import digest
 from prebake.frameworks.entries import Entries, Input, in_turn
 from prebake.frameworks.tf_graph import Pipeline
+from prebake.reads import open_records
 from prebake.runtime import daemon
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
@@ -153,6 +154,8 @@ class _Runs:
 
     def _run(self, elements: Iterator[Any]) -> dict[str, Any]:
         """The next run of some elements."""
+        # TensorFlow names resources by random numbers. What is drawn for elements the graph tells.
+        open_records.draws_apart()
         columns: list[list[Any]] = [[] for _ in self.specs]
         for element in itertools.islice(elements, self.length):
             for column, part in zip(columns, _flat(element), strict=True):

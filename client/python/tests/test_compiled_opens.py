@@ -19,6 +19,7 @@ import prebake
 from prebake.reads import compiled_opens, open_records
 from prebake.reads.record import Record, stat_of
 from prebake.reads.recorder import Recorder
+from prebake.reads.stat_observations import Look
 from prebake.runtime import daemon
 
 pl = pytest.importorskip("polars")
@@ -26,6 +27,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyarrow.csv")
 pytest.importorskip("pyarrow.feather")
+pytest.importorskip("pyarrow.fs")
 
 #: More than are looked at closely when a data set is first tried.
 ITEMS = 30
@@ -147,6 +149,35 @@ def test_a_folder_that_may_have_changed_since_it_was_listed_is_not_known(changed
     assert (record.incomplete is None) == (changed == "long before")
 
 
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_random_bytes_that_a_library_draws_for_itself_are_none_of_an_element(is_apart: bool) -> None:
+    def make() -> None:
+        if is_apart:
+            open_records.draws_apart()
+        pa.OSFile("/dev/urandom").close()
+
+    assert (recorded(make).incomplete is None) == is_apart
+
+
+@pytest.mark.parametrize("edit", ["grown", "removed", "touched", "made", "filled"])
+def test_what_is_looked_at_and_not_opened_is_told(edit: str, folder: Path) -> None:
+    """Whether it is there, of which kind, and how large: what a folder holds is asked for by listing it."""
+    write("a.csv", 5)
+    os.mkdir("sub")
+    asked = ["made.csv" if edit == "made" else "sub" if edit == "filled" else "a.csv"]
+    record = recorded(lambda: pa.fs.LocalFileSystem().get_file_info(asked))
+    looks = [Look.of(name) for name in record.facts()]
+    assert str(folder / asked[0]) in [look.path for look in looks] and record.incomplete is None
+    before = [look.shows() for look in looks]
+    if edit == "touched":
+        os.utime("a.csv", (1, 1))
+    elif edit == "removed":
+        os.remove("a.csv")
+    else:
+        write("sub/a.csv" if edit == "filled" else "made.csv" if edit == "made" else "a.csv", 55)
+    assert (before == [look.shows() for look in looks]) == (edit in ("touched", "filled"))
+
+
 def test_data_beside_code_is_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_opens, "ROOTS", (str(folder / "lib") + "/",))
     os.mkdir("lib")
@@ -166,6 +197,7 @@ def test_libraries_that_another_thread_loads_meanwhile_are_waited_for(folder: Pa
 LOADING = """
 import ctypes, shutil, threading
 from prebake.reads.recorder import Recorder
+from prebake.reads.stat_observations import Look
 loader = ctypes.CDLL(None)
 loader.dlopen.restype = ctypes.c_void_p
 loader.dlclose.argtypes = [ctypes.c_void_p]

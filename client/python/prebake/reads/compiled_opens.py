@@ -17,6 +17,7 @@ from prebake.reads.startup_files import is_startup
 
 #: How what lies beside a database is called, after that.
 _BESIDE = ("-shm", "-lock")
+_LEFT_BESIDE = (*_BESIDE, "-wal", "-journal")
 #: Files by which clients of servers find and trust them.
 CLIENT_FILES = (".pem", ".crt", "openssl.cnf", "/etc/resolv.conf", "/etc/hosts", "/etc/gai.conf")
 _RANDOM = ("/dev/urandom", "/dev/random")
@@ -24,7 +25,7 @@ _RANDOM = ("/dev/urandom", "/dev/random")
 _MACHINE = ("/proc/", "/sys/", "/dev/null", "/dev/tty", "/dev/nvidia", "/dev/dri", "/dev/kfd")
 
 #: What a file is opened for, as the native module says (`opens.rs`), where it is not only to read it.
-_UPDATES, _WRITES, _MAKES, _NEW, _LISTS = "u", "w", "m", "n", "l"
+_UPDATES, _WRITES, _MAKES, _NEW, _LISTS, _LOOKS = "u", "w", "m", "n", "l", "s"
 
 #: Whether a tracer tells of what is not heard.
 is_traced = False
@@ -94,7 +95,7 @@ def _records(thread: int, path: str) -> list[Record]:
     if thread == threading.main_thread().ident:
         return []
     if thread in open_records.python_threads():
-        open_records.each_incomplete(f"{path} is opened in a thread of its own")
+        open_records.each_incomplete(f"{path} is opened or looked for in a thread of its own")
         return [open_records.of_others] if open_records.of_others else []
     # One that compiled code began works for whoever waits for it.
     return open_records.all_open()
@@ -110,8 +111,13 @@ def _tell(record: Record, path: str, purpose: str, stat: Stat | None, is_sole: b
         record.folder(path)
         if stat_of(path) != stat:
             record.incomplete = record.incomplete or f"{path} may have changed since it was listed"
+    elif purpose == _LOOKS:
+        # What else is looked for beside a database is whether it was left as it is.
+        if not path.startswith(ROOTS) and not path.endswith(_LEFT_BESIDE):
+            record.look_as(path, stat)
     elif path in _RANDOM:
-        record.incomplete = record.incomplete or f"it draws random bytes from {path}"
+        if not record.draws_apart:
+            record.incomplete = record.incomplete or f"it draws random bytes from {path}"
     else:
         record.read_as(path, stat)
         if purpose == _UPDATES:

@@ -84,6 +84,14 @@ def served(paths: Iterable[str]) -> None:
             record.read(full)
 
 
+def draws_apart() -> None:
+    """Tells the calling thread's open record that a library draws random bytes for itself, such as for names
+    of its own, and that who calls knows by other means what the value depends on."""
+    for record in (by_thread.get(threading.get_ident()), of_others):
+        if record is not None:
+            record.draws_apart = True
+
+
 def hidden(what: str) -> None:
     """Tells the calling thread's open record that it takes something of which it is not told what it read."""
     record = by_thread.get(threading.get_ident())

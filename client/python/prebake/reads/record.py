@@ -93,6 +93,8 @@ class Record:
         self.incomplete = incomplete
         #: Whether threads that do not record themselves work for it.
         self.background = False
+        #: Whether libraries draw random bytes meanwhile that its value does not depend on.
+        self.draws_apart = False
         #: The threads that were there when it began, by number.
         self.there: dict[int, threading.Thread] = {}
         #: Whether it is over. What tasks of it do later, is not known to be of anything.
@@ -123,6 +125,7 @@ class Record:
         self._made |= other._made
         self.temporary.merge(other.temporary)
         self.by_packages |= other.by_packages
+        self.draws_apart |= other.draws_apart
         for name in ("network", "process", "incomplete", "named"):
             setattr(self, name, getattr(self, name) or getattr(other, name))
 
@@ -173,6 +176,18 @@ class Record:
             self.looks[path] = depth, stat_observations.Look(depth, path).shows() if shown is None else shown
         else:
             self.incomplete = self.incomplete or f"it looks at more than {PATHS_MAX} files"
+
+    def look_as(self, path: str, stat: tuple[int, int, int, int, int] | None) -> None:
+        """Notes that something was looked at a moment ago, as it was then; None if nothing was there. Of a
+        folder only that it is one is asked, of a file how large it is."""
+        if stat is None:
+            self.look(path, stat_observations.KIND, stat_observations.ABSENT)
+        elif os.path.isdir(path):
+            self.look(path, stat_observations.KIND)
+        elif stat_of(path) == stat:
+            self.look(path, stat_observations.SIZE)
+        elif not self._is_own(path):
+            self.incomplete = self.incomplete or f"{path} was changed since it was looked at"
 
     def files(self) -> list[str]:
         """The files that were there when they were opened."""

@@ -7,8 +7,8 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Of entries that nobody took: some 20,000. More are no element's.
-const BYTES: usize = 4 << 20;
+/// Of entries that nobody took: some 80,000, and of memory as much as was ever used. More are no element's.
+const BYTES: usize = 16 << 20;
 /// Entries lie at multiples of this.
 const ALIGN: usize = align_of::<Head>();
 /// Times that who takes looks whether others are done, which takes them microseconds.

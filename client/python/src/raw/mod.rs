@@ -3,6 +3,7 @@
 pub(crate) mod arrays;
 pub(crate) mod audit;
 pub(crate) mod buffer;
+mod file_functions;
 mod heard;
 mod linkage;
 pub(crate) mod locale;

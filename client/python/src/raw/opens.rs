@@ -1,9 +1,10 @@
-//! Files that compiled code opens (`cv2.imread`, HDF5, Arrow): Python has no event for them.
+//! Files that compiled code opens (`cv2.imread`, HDF5, Arrow) or looks at: Python has no event for them.
 //!
-//! The functions that each library in memory calls to open files are exchanged for ones that take note first (see
+//! The functions that each library in memory calls to open files, or to look at them, are exchanged for ones that take note first (see
 //! [`super::object`]), as profilers of memory do. What is not called so (system calls of a program's own, functions that were looked up
 //! by name) is not heard; the probe's tracer sees it, and then nothing is shared.
 
+use super::file_functions as c;
 use super::heard::{self, Head, Stat};
 use super::linkage;
 use super::object::Caller;
@@ -34,6 +35,8 @@ enum Purpose {
     New = b'n' as isize,
     /// A folder is read by listing it.
     List = b'l' as isize,
+    /// Looked at, and not opened.
+    Look = b's' as isize,
 }
 
 /// One open: the thread as Python numbers it, the absolute path, its purpose, and what was there before.
@@ -122,52 +125,28 @@ fn own(caller: Caller, name: &CStr) -> Option<usize> {
         b"nftw64" => nftw64 as *const (),
         b"fts_open" => fts_open as *const (),
         b"fts64_open" => fts64_open as *const (),
+        b"stat" => stat as *const (),
+        b"stat64" => stat64 as *const (),
+        b"lstat" => lstat as *const (),
+        b"lstat64" => lstat64 as *const (),
+        b"__xstat" => __xstat as *const (),
+        // One and the same on machines of 64 bits.
+        b"__xstat64" => __xstat as *const (),
+        b"__lxstat" => __lxstat as *const (),
+        b"__lxstat64" => __lxstat as *const (),
+        b"fstatat" => fstatat as *const (),
+        b"fstatat64" => fstatat64 as *const (),
+        b"__fxstatat" => __fxstatat as *const (),
+        b"__fxstatat64" => __fxstatat as *const (),
+        b"statx" => statx as *const (),
+        b"access" => access as *const (),
+        b"faccessat" => faccessat as *const (),
         _ => return None,
     };
     Some(function as usize)
 }
 
-/// The C library's functions, those that `libc` leaves out among them.
-mod c {
-    use libc::{c_char, c_int, c_void};
-    pub(super) use libc::{creat, creat64, fopen, fopen64, freopen, freopen64};
-    pub(super) use libc::{open, open64, openat, openat64, opendir};
-
-    unsafe extern "C" {
-        pub(super) fn __open_2(path: *const c_char, flags: c_int) -> c_int;
-        pub(super) fn __open64_2(path: *const c_char, flags: c_int) -> c_int;
-        pub(super) fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
-        pub(super) fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
-        pub(super) fn scandir(
-            path: *const c_char,
-            found: *mut c_void,
-            filter: *const c_void,
-            compare: *const c_void,
-        ) -> c_int;
-        pub(super) fn scandir64(
-            path: *const c_char,
-            found: *mut c_void,
-            filter: *const c_void,
-            compare: *const c_void,
-        ) -> c_int;
-    }
-
-    /// Those of which only that they were called is told. What they take is in no more than four registers.
-    pub(super) mod unfollowed {
-        unsafe extern "C" {
-            pub(crate) fn glob(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn glob64(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn ftw(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn ftw64(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn nftw(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn nftw64(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn fts_open(_: usize, _: usize, _: usize, _: usize) -> usize;
-            pub(crate) fn fts64_open(_: usize, _: usize, _: usize, _: usize) -> usize;
-        }
-    }
-}
-
-/// Functions that open a file, each of which takes note and calls the one of its name: it may be another library's.
+/// Functions that open a file or look at it, each of which takes note and calls the one of its name: it may be another library's.
 macro_rules! opening {
     ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty, hears $folder:expr, $path:ident, $purpose:expr;)*) => {$(
         /// # Safety
@@ -205,6 +184,25 @@ opening! {
         hears AT_FDCWD, path, Some(Purpose::List);
     scandir64(path: *const c_char, found: *mut c_void, filter: *const c_void, compare: *const c_void) -> c_int,
         hears AT_FDCWD, path, Some(Purpose::List);
+    stat(path: *const c_char, found: *mut libc::stat) -> c_int, hears AT_FDCWD, path, Some(Purpose::Look);
+    stat64(path: *const c_char, found: *mut libc::stat64) -> c_int, hears AT_FDCWD, path, Some(Purpose::Look);
+    lstat(path: *const c_char, found: *mut libc::stat) -> c_int, hears AT_FDCWD, path, Some(Purpose::Look);
+    lstat64(path: *const c_char, found: *mut libc::stat64) -> c_int, hears AT_FDCWD, path, Some(Purpose::Look);
+    __xstat(version: c_int, path: *const c_char, found: *mut libc::stat) -> c_int,
+        hears AT_FDCWD, path, Some(Purpose::Look);
+    __lxstat(version: c_int, path: *const c_char, found: *mut libc::stat) -> c_int,
+        hears AT_FDCWD, path, Some(Purpose::Look);
+    fstatat(folder: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int) -> c_int,
+        hears folder, path, Some(Purpose::Look);
+    fstatat64(folder: c_int, path: *const c_char, found: *mut libc::stat64, flags: c_int) -> c_int,
+        hears folder, path, Some(Purpose::Look);
+    __fxstatat(version: c_int, folder: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int) -> c_int,
+        hears folder, path, Some(Purpose::Look);
+    statx(folder: c_int, path: *const c_char, flags: c_int, mask: libc::c_uint, found: *mut libc::statx) -> c_int,
+        hears folder, path, Some(Purpose::Look);
+    access(path: *const c_char, mode: c_int) -> c_int, hears AT_FDCWD, path, Some(Purpose::Look);
+    faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int,
+        hears folder, path, Some(Purpose::Look);
 }
 
 /// Functions that go through folders by themselves: what they look at is not followed.
@@ -294,6 +292,10 @@ unsafe fn hear(folder: c_int, path: *const c_char, purpose: Option<Purpose>) {
     let error = unsafe { *libc::__errno_location() };
     // SAFETY: the caller's promise.
     let given = unsafe { CStr::from_ptr(path) };
+    if given.is_empty() {
+        // It names nothing, or an open file.
+        return;
+    }
     // SAFETY: the thread is the one that runs.
     let thread = unsafe { libc::pthread_self() } as usize;
     let (stat, purpose) = looked_at(folder, given, purpose);
@@ -364,7 +366,8 @@ fn looked_at(folder: c_int, path: &CStr, purpose: Purpose) -> (Option<Stat>, Pur
         stamps.0,
         stamps.1,
     );
-    (Some(stat), if is_folder { Purpose::List } else { purpose })
+    let is_listed = is_folder && !matches!(purpose, Purpose::Look);
+    (Some(stat), if is_listed { Purpose::List } else { purpose })
 }
 
 /// By the clock that stamps files.
