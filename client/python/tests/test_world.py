@@ -437,6 +437,25 @@ print(json.dumps(prepare("out.txt")))
         (tmp_path / "out.txt").unlink()
 
 
+@pytest.mark.parametrize("capture", ["redirect_stdout", "redirect_stderr"])
+def test_what_a_program_captures_of_its_output_is_not_lost(run: Run, capture: str) -> None:
+    script = """
+import contextlib, io, json, sys
+import prebake
+
+@prebake.cached
+def check(x):
+    print("checked", x, file=sys.STREAM)
+    return x
+
+with contextlib.CAPTURE(io.StringIO()) as held:
+    check(1)
+print(json.dumps(held.getvalue()))
+""".replace("CAPTURE", capture).replace("STREAM", capture.removeprefix("redirect_"))
+    for _ in range(3):
+        assert "checked 1\n" in run(script)[0]
+
+
 def test_files_that_compiled_code_writes_are_not_lost(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("polars")
     functions = "".join(

@@ -33,6 +33,12 @@ def followed(record: Record, folders: Collection[str], what: str) -> None:
             f"{what} writes or removes {left[0]}, which a hit would not: do it in a step of its own, or run "
             "the program with prebake run -o, which keeps what it writes",
         )
+    if record.is_captured:
+        raise Refused(
+            Code.EFFECT,
+            f"{what} prints while the program captures its output in memory, which a hit would not: "
+            "capture it inside of what is cached, or return the text",
+        )
     if record.incomplete is not None:
         raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")
     if folders:

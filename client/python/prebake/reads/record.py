@@ -95,6 +95,8 @@ class Record:
         self.background = False
         #: Whether libraries draw random bytes meanwhile that its value does not depend on.
         self.draws_apart = False
+        #: Whether it wrote to what the program captures of its output.
+        self.is_captured = False
         #: The threads that were there when it began, by number.
         self.there: dict[int, threading.Thread] = {}
         #: Whether it is over. What tasks of it do later, is not known to be of anything.

@@ -6,7 +6,7 @@ import threading
 
 from prebake.execution import active_scopes, executed
 from prebake.execution.scope import Scope
-from prebake.reads import audit_hook, compiled_opens, open_records
+from prebake.reads import audit_hook, captured_output, compiled_opens, open_records
 from prebake.reads.record import Record
 from prebake.runtime import worker_rank
 
@@ -46,11 +46,13 @@ class Recorder:
         self._token = open_records.of_task.set(self._record)
         audit_hook.record_begins()
         worker_rank.listen(active_scopes.worker_asked)
+        self._captured = captured_output.lengths()
         self._watched = executed.begin(self.scope)
         return self._record
 
     def __exit__(self, *_: object) -> None:
         executed.end(self.scope, self._watched)
+        self._record.is_captured = captured_output.lengths() != self._captured
         compiled_opens.take(-1)
         if self._background is not None:
             self._record.merge(self._background.record)
