@@ -222,6 +222,8 @@ def test_what_a_function_keeps_that_is_called_for_its_effect_counts(tmp_path: Pa
         "if VALUE == 2: Image.init()",
         # What an object of one's own is called is no name of a module's.
         "import re\nclass Own:\n    def keep(self): self._cache = {}\nPATTERN = re.compile('VALUE')",
+        # As compiled classes have them (`tokenizers.Tokenizer.from_file`).
+        "from polars._plr import PySelector\nPySelector.by_dtype([])\nx = VALUE",
         # Which names `import *` takes is seen where they are taken.
         "getattr(io, '__all__').append('VALUE')",
     ],
