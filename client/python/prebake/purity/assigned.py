@@ -198,7 +198,7 @@ def _called(space: dict[str, Any], source: said.Source) -> Iterator[Assigned]:
     """What functions keep that a source calls."""
     for path, is_for_nothing in (*((p, True) for p in source.called), *((p, False) for p in source.taken)):
         for called in map(_wrapped, _resolved(list(path), space, source.imported)):
-            called = called.__func__ if type(called) is staticmethod else called
+            called: Any = called.__func__ if type(called) is staticmethod else called
             if type(called) is types.FunctionType:
                 yield from _kept(kept.by(called, is_for_nothing))
             elif type(called) is types.BuiltinFunctionType and is_for_nothing:

@@ -6,14 +6,16 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from typing import Any
 
 
 def lengths() -> tuple[int, ...]:
     """How far each such buffer is written, where output goes to one."""
-    out, errors = sys.stdout, sys.stderr
-    if not any(issubclass(type(each), io.StringIO) for each in (out, errors)):
+    streams: list[Any] = [sys.stdout, sys.stderr]
+    buffers = [each for each in streams if issubclass(type(each), io.StringIO)]
+    if not buffers:
         return ()
     with contextlib.suppress(ValueError):
-        return tuple(io.StringIO.tell(each) for each in (out, errors) if issubclass(type(each), io.StringIO))
+        return tuple(map(io.StringIO.tell, buffers))
     # It is closed.
     return ()
