@@ -1,4 +1,4 @@
-# The commands a person needs. Every target does its own set-up: only Rust and Python 3.11+ must be there.
+# The commands a person needs. Every target does its own set-up: only Rust and Python 3.11 to 3.13 must be there.
 #
 #   make demo [DATA=folder of JPEGs]   four jobs share one preprocessing; a table at the end
 #   make test                          every test, Rust and Python
@@ -254,7 +254,7 @@ test: test-rust test-python cases test-torch unstable test-ops
 python: $(VENV)/.wheel
 
 $(VENV)/.requirements: $(REQUIREMENTS)/dev.lock
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Prebake needs Python 3.11 or newer")'
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Prebake needs Python 3.11, 3.12 or 3.13")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
 	touch $@

@@ -107,9 +107,12 @@ def _generator(function: Any, inputs: list[str | Path], signature: inspect.Signa
     plain = function
     while isinstance(plain, functools.partial):
         plain = plain.func
-    if converses(plain.__code__):
-        why = f"{shown(plain)} takes what is sent to it, or returns a value: it is called each time"
-        not_cached(Refused(Code.OPAQUE, why))
+    try:
+        if converses(plain.__code__):
+            why = f"{shown(plain)} takes what is sent to it, or returns a value: it is called each time"
+            raise Refused(Code.OPAQUE, why)
+    except Refused as refused:
+        not_cached(refused)
         return function
 
     def call(*args: Any, **kwargs: Any) -> Iterator[Any]:

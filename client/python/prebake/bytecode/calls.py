@@ -56,6 +56,14 @@ class Calls(StackMachine):
         upper, lower = self._pop(), self._pop()
         self._made(Call(lower if upper is NULL else upper, None, {}))
 
+    def load_super_attr(self, each: dis.Instruction) -> None:
+        given, callee = (self._pop(), self._pop())[::-1], self._pop()
+        arg = each.arg or 0
+        # Without arguments, of the class and the object that it is written in.
+        self._made(Call(callee, given if arg & 2 else (), {}))
+        found = Attribute(self._pop(), str(each.argval))
+        self.stack += [NULL, found] if arg & 1 else [found]
+
     def _made(self, call: Call) -> None:
         self.found.calls.append(call)
         for member in (*(call.args or ()), *call.keywords.values()):

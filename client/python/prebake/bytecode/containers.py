@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 
 from prebake.bytecode.stack_machine import StackMachine, stack_effect
-from prebake.bytecode.symbols import UNKNOWN, Attribute, Call, Const, Item, Name, Symbol, sources
+from prebake.bytecode.symbols import UNKNOWN, Attribute, Call, Const, Item, Made, Name, Symbol, sources
 
 
 class Containers(StackMachine):
@@ -36,7 +36,20 @@ class Containers(StackMachine):
             made.args = (UNKNOWN,)
 
     def binary_subscr(self, each: dis.Instruction) -> None:
-        key, container = self._pop(), self._pop()
+        self._taken(self._pop())
+
+    def binary_slice(self, each: dis.Instruction) -> None:
+        self._taken(self._slice())
+
+    def _slice(self) -> Symbol:
+        """As `BUILD_SLICE` makes one of its ends."""
+        ends = self._pop(), self._pop()
+        for end in ends:
+            self._pass_on(end)
+        return Made("BUILD_SLICE", (), tuple(source for end in ends for source in sources(end)))
+
+    def _taken(self, key: Symbol) -> None:
+        container = self._pop()
         self.found.keyed.append((container, key))
         self._use(key)
         if not isinstance(container, Name):
@@ -53,7 +66,13 @@ class Containers(StackMachine):
         self.stack.append(UNKNOWN)
 
     def store_subscr(self, each: dis.Instruction) -> None:
-        key, container, value = self._pop(), self._pop(), self._pop()
+        self._put(self._pop())
+
+    def store_slice(self, each: dis.Instruction) -> None:
+        self._put(self._slice())
+
+    def _put(self, key: Symbol) -> None:
+        container, value = self._pop(), self._pop()
         self.found.written.append(container)
         self._use(key)
         self._use(value)

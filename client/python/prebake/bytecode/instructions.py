@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+from prebake.bytecode import opcodes
+from prebake.runtime.errors import Code, Refused
+
 #: Flags that say how code was written: `CO_NESTED`, `CO_FUTURE_ANNOTATIONS`, and `CO_HAS_DOCSTRING` (3.13):
 #: annotations and docstrings are left out too.
 SPELLING_FLAGS = 0x10 | 0x1000000 | 0x4000000
@@ -25,9 +28,17 @@ CODES_MAX = 4096
 _NOTHING = frozenset({"EXTENDED_ARG", "RESUME", "NOP", "CACHE"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 _SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
-_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _STORE_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _STORE_DEREF = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+#: What CPython 3.13 writes as one, if both are on one line: it is told apart, so that nothing else has to.
+_FUSED = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+}
+#: No jump leads between the two.
+_NOWHERE: dict[str, Any] = {"label": None, "positions": None}
 
 
 @dataclass
@@ -68,8 +79,43 @@ INSTRUCTIONS_MAX = 16
 
 @functools.lru_cache(maxsize=INSTRUCTIONS_MAX)
 def instructions_of(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """Its instructions, taken apart once for all that look at them."""
-    return tuple(dis.get_instructions(code))
+    """Its instructions, taken apart once for all that look at them, and written as CPython 3.12 has them.
+
+    Raises `Refused` on an instruction of which nobody knows what it does.
+    """
+    found: list[dis.Instruction] = []
+    for each in dis.get_instructions(code):
+        if each.opname not in opcodes.KNOWN:
+            raise _unknown(each, code)
+        if each.opname in _FUSED:
+            found += _parted(each, code)
+        elif each.opname == "LOAD_FAST" and each.argval in code.co_cellvars + code.co_freevars:
+            # From CPython 3.13 on: the cell of a variable, for a function that is made here.
+            found.append(each._replace(opname="LOAD_CLOSURE"))
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def _unknown(each: dis.Instruction, code: CodeType) -> Refused:
+    looked_at = sorted(opcodes.LOOKED_AT)
+    versions = " to ".join(f"{major}.{minor}" for major, minor in (looked_at[0], looked_at[-1]))
+    return Refused(
+        Code.OPAQUE,
+        f"{code.co_qualname} has the instruction {each.opname} of Python "
+        f"{sys.version_info.major}.{sys.version_info.minor}, which this Prebake does not know, so that it "
+        f"cannot tell what the function does: it runs each time; use Python {versions}, or a newer Prebake",
+    )
+
+
+def _parted(fused: dis.Instruction, code: CodeType) -> list[dis.Instruction]:
+    """The two instructions that CPython 3.13 made one of; where the second is written is not known."""
+    kinds = _FUSED[fused.opname]
+    first, second = (
+        fused._replace(opname=kind, opcode=dis.opmap[kind], arg=number, argval=name, argrepr=name)
+        for kind, number, name in zip(kinds, divmod(fused.arg or 0, 16), fused.argval, strict=True)
+    )
+    return [first, second._replace(**_NOWHERE)]
 
 
 @functools.lru_cache(maxsize=CODES_MAX)
@@ -133,7 +179,7 @@ def _scan(code: CodeType, found: References) -> None:
     for place, each in enumerate(instructions):
         name = each.opname
         following = instructions[place + 1].opname if place + 1 < len(instructions) else ""
-        if name == "LOAD_ATTR" and not _is_called(each):
+        if name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and not _is_called(each):
             found.taken.add(each.argval)
         if name in _GLOBAL:
             found.globals.add(each.argval)
@@ -144,11 +190,10 @@ def _scan(code: CodeType, found: References) -> None:
         elif name == "IMPORT_NAME":
             found.imports.add(_import(instructions, place))
         if name.startswith("LOAD_") and name != "LOAD_CLOSURE" and each.opcode not in dis.hasconst:
-            # Newer interpreters load two locals at once; only the last can have its attribute taken.
-            loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-            bare = found.bare_attributes if name in _ATTRIBUTE else found.bare
-            bare.update(loaded[:-1] if following in _ATTRIBUTE else loaded)
-            found.handed_on.update(loaded[:-1] if following in _ATTRIBUTE | _SETS else loaded)
+            if following not in _ATTRIBUTE:
+                (found.bare_attributes if name in _ATTRIBUTE else found.bare).add(each.argval)
+            if following not in _ATTRIBUTE | _SETS:
+                found.handed_on.add(each.argval)
         if name.startswith("STORE_") and place and _binds_import(instructions, place):
             found.imported_as.add(str(each.argval))
 

@@ -1,8 +1,8 @@
 """A stack of symbols in place of values, and how instructions move them.
 
-It is no interpreter: where control flow meets, or an instruction is unknown, a symbol is `UNKNOWN`, and what
-it stood for counts as passed around. Nothing here raises on odd bytecode; a symbol that is lost is only less
-precise.
+It is no interpreter: where control flow meets, or an instruction has no method here, a symbol is `UNKNOWN`,
+and what it stood for counts as passed around. Nothing here raises on odd bytecode; a symbol that is lost is
+only less precise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from prebake.bytecode.symbols import (
 INSTRUCTIONS_MAX = 100_000
 #: What is below or above a callable that is no method.
 NULL = Symbol()
-#: Symbols on top of the stack that an unknown instruction may look at.
+#: Symbols on top of the stack that an instruction without a method may look at.
 _TAKEN_MAX = 3
 _ENDS = frozenset(
     {
@@ -45,7 +45,9 @@ _ENDS = frozenset(
 )
 #: What is made of operands that matter: sets and paths.
 _FOLLOWED = SET_OPERATORS | {"/", "+", "BUILD_STRING", "FORMAT_VALUE", "FORMAT_SIMPLE"}
-_MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "IS_OP")
+_MAKES_ONE = ("BUILD_", "BINARY_", "COMPARE_", "UNARY_", "FORMAT_", "CONVERT_", "IS_OP")
+#: Of what `CALL_INTRINSIC_1` does: `+x`.
+_POSITIVE = 5
 
 
 class StackMachine:
@@ -159,7 +161,7 @@ class StackMachine:
         self.arrivals.setdefault(each.argval, stack)
 
     def _other(self, each: dis.Instruction) -> None:
-        name, effect = each.opname, stack_effect(each, False)
+        name, effect = _as_of_311(each), stack_effect(each, False)
         if name.startswith("LOAD_") and effect > 0:
             self.stack += [UNKNOWN] * effect
         elif name.startswith(_MAKES_ONE) or name.startswith("UNPACK_"):
@@ -196,7 +198,7 @@ class StackMachine:
 
 def _only_works_out(name: str, members: list[Symbol]) -> bool:
     """Whether an instruction hands its operands to no code of the user's: an operator of an object may."""
-    if name.startswith("FORMAT_"):
+    if name.startswith(("FORMAT_", "CONVERT_")):
         # In a form that is worked out, it is told to what is formatted.
         return len(members) == 1 or isinstance(members[0], Const)
     if not name.startswith("BINARY_OP"):
@@ -204,13 +206,15 @@ def _only_works_out(name: str, members: list[Symbol]) -> bool:
     return all(isinstance(member, Const) or sources(member) for member in members)
 
 
+def _as_of_311(each: dis.Instruction) -> str:
+    """An instruction's name; of an operator's that has none any more, the one that it had."""
+    is_positive = each.opname == "CALL_INTRINSIC_1" and each.arg == _POSITIVE
+    return "UNARY_POSITIVE" if is_positive else each.opname
+
+
 def _stored(each: dis.Instruction) -> tuple[str, ...]:
     """The variables that an instruction binds."""
-    if each.opname in ("STORE_FAST", "STORE_DEREF", "STORE_NAME"):
-        return (str(each.argval),)
-    if each.opname == "STORE_FAST_LOAD_FAST":
-        return (each.argval[0],)
-    return tuple(each.argval) if each.opname == "STORE_FAST_STORE_FAST" else ()
+    return (str(each.argval),) if each.opname in ("STORE_FAST", "STORE_DEREF", "STORE_NAME") else ()
 
 
 def stack_effect(each: dis.Instruction, jump: bool) -> int:

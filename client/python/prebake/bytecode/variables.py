@@ -14,15 +14,13 @@ class Variables(StackMachine):
     def resume(self, each: dis.Instruction) -> None:
         pass
 
-    nop = precall = copy_free_vars = make_cell = not_taken = return_generator = resume
+    nop = precall = copy_free_vars = make_cell = return_generator = resume
 
     def push_null(self, each: dis.Instruction) -> None:
         self.stack.append(NULL)
 
     def load_const(self, each: dis.Instruction) -> None:
         self.stack.append(Const(each.argval))
-
-    load_small_int = load_const
 
     def load_global(self, each: dis.Instruction) -> None:
         extra = stack_effect(each, False) > 1
@@ -36,13 +34,7 @@ class Variables(StackMachine):
         name = str(each.argval)
         self.stack.append(self._variable(name))
 
-    load_fast_check = load_fast_borrow = load_fast_and_clear = load_fast
-
-    def load_fast_load_fast(self, each: dis.Instruction) -> None:
-        for name in each.argval:
-            self.stack.append(self._variable(name))
-
-    load_fast_borrow_load_fast_borrow = load_fast_load_fast
+    load_fast_check = load_fast_and_clear = load_fast
 
     def load_deref(self, each: dis.Instruction) -> None:
         name = str(each.argval)
@@ -53,6 +45,14 @@ class Variables(StackMachine):
 
     load_classderef = load_deref
 
+    def load_from_dict_or_deref(self, each: dis.Instruction) -> None:
+        self._pop()
+        self.load_deref(each)
+
+    def load_from_dict_or_globals(self, each: dis.Instruction) -> None:
+        self._pop()
+        self.stack.append(Name("global", (str(each.argval),)))
+
     def load_closure(self, each: dis.Instruction) -> None:
         self.stack.append(UNKNOWN)
 
@@ -60,15 +60,6 @@ class Variables(StackMachine):
         self._store(str(each.argval), each.opname == "STORE_FAST")
 
     store_deref = store_name = store_fast
-
-    def store_fast_load_fast(self, each: dis.Instruction) -> None:
-        stored, loaded = each.argval
-        self._store(stored, True)
-        self.stack.append(self._variable(loaded))
-
-    def store_fast_store_fast(self, each: dis.Instruction) -> None:
-        for name in each.argval:
-            self._store(name, True)
 
     def _store(self, name: str, is_fast: bool) -> None:
         value = self._pop()

@@ -6,7 +6,6 @@ import collections
 import contextvars
 import dis
 import inspect
-import re
 import sys
 import threading
 import types
@@ -189,7 +188,7 @@ def _does(code: types.CodeType) -> _Does:
                 does.sets.add((last, each.argval))
         elif last:
             does.takes.add(last)
-        if name == "STORE_SUBSCR" and into:
+        if name in ("STORE_SUBSCR", "STORE_SLICE") and into:
             does.collects.add(into)
         if name == "LOAD_GLOBAL" and given == 1:
             into = each.argval
@@ -203,7 +202,7 @@ def _does(code: types.CodeType) -> _Does:
             called.append("")
         elif name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"):
             returned = called.pop() if called else ""
-        writes |= name in ("STORE_SUBSCR", "DELETE_SUBSCR")
+        writes |= name in ("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR")
         last = each.argval if name == "LOAD_GLOBAL" else ""
         if last and "NULL" in each.argrepr:
             called.append(last)
@@ -233,21 +232,18 @@ class _Flow:
 
     def go_on(self, instruction: dis.Instruction) -> None:
         """Goes past an instruction."""
-        name, names = instruction.opname, instruction.argval
-        fast = list(zip(_FAST.findall(name), names if type(names) is tuple else (names,), strict=False))
-        for kind, local in fast:
-            if kind == "STORE" and self._is_of_it:
-                self._made_of_it.add(local)
-            self.is_its_own = kind == "LOAD" and (local,) == self._first
-            # A store ends a statement; the load beside it begins the next one.
-            self._is_of_it = kind == "LOAD" and (self._is_of_it or local in self._made_of_it)
-        self.is_its_own &= bool(fast)
-        if not fast and name.startswith(("STORE_", "POP_TOP", "RETURN_", "POP_JUMP")):
+        name, local = instruction.opname, instruction.argval
+        loads = name.startswith("LOAD_FAST")
+        if name == "STORE_FAST" and self._is_of_it:
+            self._made_of_it.add(local)
+        if loads:
+            self._is_of_it |= local in self._made_of_it
+        elif name.startswith(("STORE_", "POP_TOP", "RETURN_", "POP_JUMP")):
             self._is_of_it = False
+        self.is_its_own = loads and (local,) == self._first
         # Whose attribute is set is loaded in between.
         if name != "LOAD_GLOBAL" and not self.is_its_own:
             self._is_constant = name == "LOAD_CONST"
 
 
-_FAST = re.compile("(LOAD|STORE)_FAST")
 _LOOKS = {"LOAD_GLOBAL", *_METHODS}

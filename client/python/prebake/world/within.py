@@ -155,18 +155,24 @@ def _names(code: types.CodeType, begun: int) -> tuple[str, ...]:
         return ()
     names: dict[str, None] = {}
     for each in reversed(before[: before.index(enters)]):
-        if not _lies_in(each.positions, enters.positions):
-            break
-        if each.opname.startswith("LOAD_") and each.opname not in _NO_NAMES:
+        is_within = _lies_in(each.positions, enters.positions)
+        if each.opname == _STORES_AND_LOADS:
+            # Where it is written says where the first is; what is loaded right before is the expression's.
+            names[each.argval[1]] = None
+        elif is_within and each.opname.startswith("LOAD_") and each.opname not in _NO_NAMES:
             told = each.argval if isinstance(each.argval, tuple) else (each.argval,)
             names |= dict.fromkeys(name for name in told if isinstance(name, str))
+        if not is_within:
+            break
     return tuple(names)
 
 
-#: What enters a context manager: before 3.14, and from then on.
-_ENTERS = ("BEFORE_WITH", "LOAD_SPECIAL")
+#: What enters a context manager.
+_ENTERS = ("BEFORE_WITH", "BEFORE_ASYNC_WITH")
+#: Of CPython 3.13: what another manager is called, and is then taken for the next.
+_STORES_AND_LOADS = "STORE_FAST_LOAD_FAST"
 #: These load no variable.
-_NO_NAMES = ("LOAD_CONST", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SPECIAL", "LOAD_SMALL_INT")
+_NO_NAMES = ("LOAD_CONST", "LOAD_ATTR", "LOAD_METHOD")
 
 
 def _lies_in(inner: dis.Positions | None, outer: dis.Positions) -> bool:
