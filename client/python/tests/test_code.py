@@ -52,6 +52,13 @@ def test_the_same_in_every_process_folder_and_layout(script: Run) -> None:
     assert first == script(redocumented + PRINT, folder="third")
 
 
+def test_where_a_class_inside_a_function_begins_is_no_part_of_it(script: Run) -> None:
+    local = "def transform(x):\n    class Local:\n        value = x * SIZE\n    return Local.value\n"
+    made = HELPER + local + "TARGET = transform" + PRINT
+    assert script(made) == script("# moved\n\n" + made, folder="elsewhere")
+    assert script(made) != script(made.replace("x * SIZE", "x + SIZE"), folder="edited")
+
+
 def test_a_docstring_counts_where_a_constant_names_it(script: Run) -> None:
     asking = HELPER.replace(
         "TARGET = transform", "ASKED = '__doc__'\nTARGET = lambda x: getattr(helper, ASKED)"

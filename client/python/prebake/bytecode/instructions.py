@@ -21,6 +21,9 @@ from prebake.runtime.errors import Code, Refused
 #: annotations and docstrings are left out too.
 SPELLING_FLAGS = 0x10 | 0x1000000 | 0x4000000
 
+#: What the body of a class says from Python 3.13 on: the line that it begins at.
+_LINE = "__firstlineno__"
+
 #: Code objects whose analysis is kept: pipelines are described again at each epoch.
 CODES_MAX = 4096
 
@@ -123,10 +126,12 @@ def body(code: CodeType) -> Body:
     """The meaning of one code object; nested ones are among its constants."""
     places: dict[int, int] = {}
     instructions: list[int] = []
-    for each in instructions_of(code):
+    steps = instructions_of(code)
+    for each, following in zip(steps, (*steps[1:], None), strict=True):
         argument = -1 if each.arg is None else each.arg
         if each.opcode in dis.hasconst:
-            argument = places.setdefault(argument, len(places))
+            is_line = following is not None and following.argval == _LINE
+            argument = -1 if is_line else places.setdefault(argument, len(places))
         instructions += (each.opcode, argument)
     parameters = code.co_argcount + code.co_kwonlyargcount
     header = (
