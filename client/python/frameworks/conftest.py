@@ -72,6 +72,14 @@ class Node:
         after = self.counts()
         return {**result, **{name: after[name] - before[name] for name in after}}
 
+    def example(self, name: str) -> None:
+        """Runs the example in the documentation of a public name, twice: it has to print what it says."""
+        script = Path(__file__).parents[1] / "tests" / "run_examples.py"
+        text = f"import subprocess, sys\ndone = subprocess.run([sys.executable, {str(script)!r}, {name!r}])\n"
+        self.write(main=text + "print('{}')\nsys.exit(done.returncode)\n")
+        for _ in range(2):
+            assert "not cached" not in self.run()["said"]
+
     def counts(self) -> dict[str, int]:
         """Entries made and reused so far, by the daemon's count."""
         metrics = self.daemon.metrics()

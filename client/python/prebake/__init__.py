@@ -14,7 +14,7 @@ daemon, or with `PREBAKE=off`, everything is computed in the job. `PREBAKE_DIR` 
 
 import contextlib
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prebake.cached import cached
 from prebake.dataset import Dataset
@@ -52,16 +52,23 @@ if not daemon.off():
 #: Shims that import their framework, loaded when first named.
 _SHIMS = frozenset({"hf", "tf", "wds"})
 
+if TYPE_CHECKING:
+    from prebake import hf as hf
+    from prebake import tf as tf
+    from prebake import wds as wds
 
-def __getattr__(name: str) -> Any:
-    if name in _SHIMS:
-        return importlib.import_module(f"prebake.{name}")
-    if name == "__version__":
-        # Slow to load, and rarely asked for.
-        from importlib import metadata
+    __version__: str
+else:
+    # To a type checker any name would be here.
+    def __getattr__(name: str) -> object:
+        if name in _SHIMS:
+            return importlib.import_module(f"prebake.{name}")
+        if name == "__version__":
+            # Slow to load, and rarely asked for.
+            from importlib import metadata
 
-        return metadata.version("prebake")
-    raise AttributeError(f"module 'prebake' has no attribute {name!r}")
+            return metadata.version("prebake")
+        raise AttributeError(f"module 'prebake' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

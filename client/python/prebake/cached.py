@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from prebake.bytecode.instructions import converses
 from prebake.compute.restart_signals import Tripped
@@ -21,22 +21,56 @@ from prebake.stream import Called, shared
 from prebake.watched.function_call import FunctionCall, paths_of, shown
 from prebake.world import ambient, within
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def cached(
-    function: Function | None = None, *, inputs: Iterable[str | Path] = ()
-) -> Function | Callable[[Function], Function]:
+class Decorator(Protocol):
+    """What `cached(inputs=...)` is."""
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def cached(function: Callable[P, R], *, inputs: Iterable[str | Path] = ()) -> Callable[P, R]: ...
+@overload
+def cached(function: None = None, *, inputs: Iterable[str | Path] = ()) -> Decorator: ...
+def cached(function: Any = None, *, inputs: Iterable[str | Path] = ()) -> Any:
     """Caches a function's value by its code, its arguments, and the content of the files that it reads.
 
-    `inputs` says which files and folders it reads: a string names the parameter that holds a path or several,
-    a `Path` is a fixed one. Other files are found out by watching what it opens, in compiled code
-    (`cv2.imread`, HDF5) too. The function must be deterministic. When an argument's
-    identity or what it reads cannot be known, it is simply called (and a warning says so, once).
+    The function must be deterministic. If it cannot be known what an argument is, or what the function reads,
+    the function is simply called, and a warning says so, once. Of a generator function the elements are
+    cached in turn, and the files that it is seen to open count. A list among its arguments counts as far as
+    it is gone through: with more items at its end, the elements before are those that are there.
 
-    Of a generator function the elements are cached in turn, and the files that it is seen to open count. A
-    list among its arguments counts as far as it is gone through: with more items at its end, the elements
-    before are those that are there.
+    Parameters
+    ----------
+    function
+        The function, or a method. Without it, `cached` is a decorator that takes arguments.
+    inputs
+        The files and folders that the function reads: a string names the parameter that holds a path or
+        several, a `Path` is a fixed one. Other files are found out by watching what the function opens, in
+        compiled code (`cv2.imread`, HDF5) too.
+
+    Returns
+    -------
+    callable
+        What is called as `function` is, and returns what it returns; without `function`, a decorator.
+
+    Raises
+    ------
+    Refused
+        R30, if `inputs` names a parameter that the function has not.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import prebake
+    >>> @prebake.cached(inputs=["folder"])
+    ... def count(folder: str) -> int:
+    ...     return sum(len(path.read_text().split()) for path in sorted(Path(folder).iterdir()))
+    >>> count("texts")
+    5
     """
     if function is None:
         return lambda function: _cached(function, list(inputs))

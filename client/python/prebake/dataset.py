@@ -6,7 +6,7 @@ import copy
 import operator
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prebake.codec.collated import Asked, asked
 from prebake.pipeline.pipeline import Pipeline
@@ -19,19 +19,45 @@ from prebake.runtime.refusals import not_cached
 from prebake.runtime.transparent import Transparent
 from prebake.sources.source import Source, Step
 
+if TYPE_CHECKING:
+    from typing import Generic
+
+    import numpy
+
+    # To `isinstance` it is of the class of the one it stands for, and loaders take it as that.
+    from torch.utils.data import Dataset as Standing
+else:
+    from prebake.runtime.transparent import Generic, Standing
+
+T_co = TypeVar("T_co", covariant=True)
+
 #: Elements in a batch unless the caller says otherwise.
 BATCH_SIZE = 50
 
 
-class Dataset(Transparent):
-    """A wrapped data set. Equal to the one it stands for; safe to pickle and to fork."""
+class Dataset(Transparent, Standing[T_co], Generic[T_co]):
+    """A wrapped data set, as `wrap` makes it.
+
+    It has the elements, the length, the attributes and, to `isinstance`, the class of the data set that it
+    stands for. It is safe to pickle and to fork.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import prebake
+    >>> def read(path: str) -> str:
+    ...     return Path(path).read_text()
+    >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [read, str.lower])
+    >>> isinstance(ds, prebake.Dataset), len(ds), ds[0], ds[-1]
+    (True, 2, 'bake once', 'serve every job')
+    """
 
     __slots__ = ("_numbered", "_requests", "_pipeline", "_subsets")
 
     _own = Transparent._own | {"_numbered", "_requests", "_pipeline", "_subsets"}
 
-    def __new__(cls, source: Source, wrapped: Any = None, *_: Any) -> Dataset:
-        made: Dataset = cls.bare(wrapped)
+    def __new__(cls, source: Source, wrapped: Any = None, *_: Any) -> Dataset[T_co]:
+        made: Dataset[T_co] = cls._bare(wrapped)
         return made
 
     def __init__(
@@ -53,7 +79,24 @@ class Dataset(Transparent):
 
     @property
     def transforms(self) -> list[Step]:
-        """The steps, shared ones first. Changing the list changes what is computed."""
+        """The steps, shared ones first. Changing the list changes what is computed.
+
+        Returns
+        -------
+        list of callable
+            The transforms; without any where the data set has none that can be taken apart.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import prebake
+        >>> def read(path: str) -> str:
+        ...     return Path(path).read_text()
+        >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [read, str.lower])
+        >>> ds.transforms[1:] = [str.upper]
+        >>> ds[0]
+        'BAKE ONCE'
+        """
         return self._pipeline.steps
 
     def __len__(self) -> int:
@@ -63,7 +106,7 @@ class Dataset(Transparent):
         source, known = self._pipeline.source, hasattr(type(self._wrapped), "__len__")
         return source.length_of(self._wrapped) if known else source.count
 
-    def __getitem__(self, i: int, *more: Any, **named: Any) -> Any:
+    def __getitem__(self, i: int, *more: Any, **named: Any) -> T_co:
         if more or named:
             if self._wrapped is None:
                 raise TypeError("a data set of files is asked for one item, and for nothing else")
@@ -78,7 +121,7 @@ class Dataset(Transparent):
             return self._at([i], [i], Asked.BY_OTHERS)[0]
         return self._several([i], Asked.BY_OTHERS)[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+    def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
         """Several elements at once, as loaders ask for a batch."""
         if native() is None and self._pipeline.source.original is not None:
             if hasattr(type(self._wrapped), "__getitems__"):
@@ -129,15 +172,45 @@ class Dataset(Transparent):
 
     def batches(
         self, order: Sequence[int] | None = None, size: int = BATCH_SIZE, *, writable: bool = True
-    ) -> Iterator[Any]:
-        """Batches in an order (indices; by default all of them in turn); the last may be short.
+    ) -> Iterator[numpy.ndarray[Any, Any] | list[T_co]]:
+        """Goes through the data set in batches.
 
-        Each is one NumPy array if every step is deterministic and the elements are arrays of one type and
-        shape (over shared memory where they lie side by side), else a list of elements. Files edited before
-        the call are seen; the order is known, so that other jobs' work on later batches is used.
+        Files edited before the call are seen. The order is known, so that other jobs' work on later batches
+        is used.
 
-        Arrays may be changed in place, which nobody else sees. With `writable=False` those of whole batches
-        may not; then it costs nothing to know that the last reader did not.
+        Parameters
+        ----------
+        order
+            The indices of items; without it all items in turn.
+        size
+            Elements in a batch; the last batch may be short.
+        writable
+            Whether arrays may be changed in place, which nobody else sees. If False, arrays of whole batches
+            cannot be changed; then it costs nothing to know that the last reader did not.
+
+        Yields
+        ------
+        numpy.ndarray or list
+            An array of shape `(size, *element.shape)` if every step is deterministic and the elements are
+            arrays of one type and shape; it lies in shared memory if the elements lie side by side. Else a
+            list of `size` elements.
+
+        Raises
+        ------
+        IndexError
+            If `order` names an item that is not there.
+        Exception
+            What a step raises, as without Prebake.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import prebake
+        >>> def read(path: str) -> str:
+        ...     return Path(path).read_text()
+        >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [read, str.lower])
+        >>> list(ds.batches(order=[1, 0, 1], size=2))
+        [['serve every job', 'bake once'], ['serve every job']]
         """
         order = self._order(range(len(self)) if order is None else order)
         yield from self._requests.batches(order, size, writable)
@@ -152,7 +225,20 @@ class Dataset(Transparent):
 
     @property
     def knows(self) -> str:
-        """In words, how it is known what item i is."""
+        """In words, how it is known what item i is.
+
+        Returns
+        -------
+        str
+            A sentence for a person.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import prebake
+        >>> prebake.wrap(sorted(Path("texts").glob("*.txt")), [Path.read_text]).knows
+        'item i is the content of file i'
+        """
         return self._pipeline.source.knows
 
     def _makes_batches(self) -> bool:

@@ -10,11 +10,20 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from prebake.encoding.digests import digest
 from prebake.frameworks.entries import Entries, Input
+from prebake.frameworks.hf_call import (
+    CHUNK,
+    EXECUTION_ONLY,
+    Arguments,
+    ForItsEffects,
+    NotByChunk,
+    is_made,
+    moved,
+)
 from prebake.frameworks.hf_tables import (
     dataset_of,
     features_of,
@@ -32,36 +41,58 @@ from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
 
 CONTEXT = "prebake 2026 hf chunk v1"
-#: What a chunk that was made calls itself. One of which the function returned None is as it was.
-CHUNK = "chunk"
 #: Batches are taken together until their rows have so many bytes: an entry costs about a millisecond.
 CHUNK_BYTES_MIN = 64 << 10
 #: Rows of a chunk when the function sees one row at a time; as many as `datasets` infers types from.
 ROWS = 1000
-#: Arguments of `Dataset.map` that say how the work is done, not what comes out.
-EXECUTION_ONLY = frozenset(
-    [
-        "cache_file_name",
-        "desc",
-        "function",
-        "keep_in_memory",
-        "load_from_cache_file",
-        "new_fingerprint",
-        "num_proc",
-        "self",
-        "suffix_template",
-    ]
-)
-
-Arguments = dict[str, Any]
 
 
-def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
+class Mapped(Protocol):
+    """A `datasets.Dataset` or `datasets.DatasetDict`."""
+
+    @property
+    def map(self) -> Callable[..., Any]: ...
+
+
+Data = TypeVar("Data", bound=Mapped)
+
+
+def map(ds: Data, function: Callable[..., Any], **kwargs: Any) -> Data:
     """`ds.map(function, **kwargs)`, computed once for all jobs on the node.
 
-    `ds` is a `Dataset` or a `DatasetDict`. The function must read no files but those of image and audio
-    columns. What cannot be shared is left to `ds.map`, and a warning says why, once.
+    What cannot be shared is left to `ds.map`, and a warning says why, once.
+
+    Parameters
+    ----------
+    ds
+        A `datasets.Dataset` or `datasets.DatasetDict`.
+    function
+        As for `ds.map`. It must read no files but those of image and audio columns.
+    **kwargs
+        As for `ds.map`.
+
+    Returns
+    -------
+    Dataset or DatasetDict
+        What `ds.map` returns, with the same rows, types and format.
+
+    Raises
+    ------
+    Exception
+        What `ds.map` raises, and what `function` does.
+
+    Examples
+    --------
+    >>> import datasets
+    >>> import prebake
+    >>> ds = datasets.Dataset.from_dict({"text": ["Bake once", "serve every job"]})
+    >>> prebake.hf.map(ds, lambda row: {"words": len(row["text"].split())})["words"][:]
+    [2, 3]
     """
+    return _mapped(ds, function, kwargs)
+
+
+def _mapped(ds: Any, function: Callable[..., Any], kwargs: Arguments) -> Any:
     import datasets
 
     dictionaries: Any = dict
@@ -70,7 +101,7 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
         # Arguments of a dictionary's own, as `cache_file_names=` for the splits: a cache of the caller's own.
         return ds.map(function, **kwargs)
     if is_dictionary:
-        return type(ds)({name: map(each, function, **kwargs) for name, each in ds.items()})
+        return type(ds)({name: _mapped(each, function, kwargs) for name, each in ds.items()})
     if daemon.native() is None or daemon.connection() is None:
         return ds.map(function, **kwargs)
     try:
@@ -83,10 +114,10 @@ def map(ds: Any, function: Callable[..., Any], **kwargs: Any) -> Any:
     try:
         with no_bars():
             return job.result()
-    except _ForItsEffects:
+    except ForItsEffects:
         # As `ds.map` has it: the rows as they are, as a data set of its own if they were in several hands.
         return ds if job.workers == 1 else copy.copy(ds)
-    except _NotByChunk:
+    except NotByChunk:
         return ds.map(function, **kwargs)
     except Refused as error:
         not_cached(error)
@@ -146,7 +177,7 @@ class _Map:
         return own
 
     def result(self) -> Any:
-        """The mapped data set. Raises `_NotByChunk` if it has to be left to `ds.map`."""
+        """The mapped data set. Raises `NotByChunk` if it has to be left to `ds.map`."""
         import datasets
 
         sequences = self.sequences
@@ -154,7 +185,7 @@ class _Map:
             self._fill()
         elif not sequences[0].begin():
             sequences[0].leave()
-            raise _ForItsEffects
+            raise ForItsEffects
         parts = [dataset_of(self.ds, each.tables(), each.fingerprint) for each in sequences]
         result = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
         names = b"".join(bytes.fromhex(sequence.fingerprint) for sequence in sequences)
@@ -182,8 +213,8 @@ class _Map:
         self._in_processes(_fill_part, tasks)
         if any(sequence.returns_none for sequence, _, _ in tasks):
             if all(sequence.returns_none for sequence, _, _ in tasks):
-                raise _ForItsEffects
-            raise _NotByChunk
+                raise ForItsEffects
+            raise NotByChunk
 
     def _in_processes(self, work: Callable[[int], Any], tasks: list[_Task]) -> None:
         """Runs tasks in processes that are forked for it, and takes over what could not be stored there."""
@@ -215,15 +246,8 @@ class _Map:
         if offset and self.arguments["with_indices"]:
             columns = self.arguments["input_columns"]
             count = 1 if columns is None or isinstance(columns, str) else len(columns)
-            function = functools.partial(_moved, self.function, count, offset)
+            function = functools.partial(moved, self.function, count, offset)
         return rows.map(function, **arguments)
-
-
-def _moved(function: Callable[..., Any], place: int, offset: int, *args: Any, **kwargs: Any) -> Any:
-    """Calls a function with the indices at `place` of its arguments counted from `offset`."""
-    indices = args[place]
-    moved = [i + offset for i in indices] if isinstance(indices, list) else indices + offset
-    return function(*args[:place], moved, *args[place + 1 :], **kwargs)
 
 
 class _Sequence:
@@ -274,9 +298,9 @@ class _Sequence:
         import numpy
 
         made = self._run(chunk, features)
-        if not _is_made(made):
+        if not is_made(made):
             self.returns_none = chunk is self.chunks[0]
-            raise _NotByChunk
+            raise NotByChunk
         return numpy.frombuffer(stream_of(made.data.table), numpy.uint8)
 
     @functools.cached_property
@@ -292,14 +316,14 @@ class _Sequence:
         table = table_of(self.own[0])
         if not table.num_rows:
             # It does not tell the types of the others.
-            raise _NotByChunk
+            raise NotByChunk
         return table
 
     def begin(self) -> bool:
         """Makes the first chunk; whether the function returns anything."""
         try:
             self.head()
-        except _NotByChunk:
+        except NotByChunk:
             if not self.returns_none:
                 raise
         return not self.returns_none
@@ -308,9 +332,9 @@ class _Sequence:
         """Calls the function on the rows of every so many-th chunk after the first for what else it does: no
         row is given to it twice."""
         for chunk in self.chunks[1:][part::parts]:
-            if _is_made(self._run(chunk, self.call.arguments["features"])):
+            if is_made(self._run(chunk, self.call.arguments["features"])):
                 # Of a value after None `ds.map` raises an error of its own.
-                raise _NotByChunk
+                raise NotByChunk
 
     def rest(self, head: Any) -> Entries:
         """The other chunks, written as what the first one's types say."""
@@ -348,19 +372,6 @@ class _Sequence:
         return own
 
 
-class _NotByChunk(Exception):
-    """The function returned None or no rows, so that one chunk does not tell what the whole looks like."""
-
-
-class _ForItsEffects(Exception):
-    """The function was called on all rows, and returned None."""
-
-
-def _is_made(mapped: Any) -> bool:
-    """Whether rows that were mapped are what the function returned."""
-    return mapped._fingerprint == CHUNK
-
-
 #: A part of the chunks of a sequence: every so many-th.
 _Task = tuple[_Sequence, int, int]
 #: What a pool's processes take over from the one that forks them.
@@ -381,8 +392,8 @@ def _fill_part(place: int) -> tuple[dict[int, Any], bool]:
             sequence.leave(part, parts)
             return {}, True
         return sequence.fill(part, parts), False
-    except _NotByChunk:
+    except NotByChunk:
         return {}, False
 
 
-__all__: Sequence[str] = ["map"]
+__all__ = ["map"]

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prebake.encoding.digests import digest
 from prebake.identity.code import Identity, identify
@@ -22,11 +22,21 @@ from prebake.runtime.transparent import Transparent
 from prebake.streams.chain import Chain
 from prebake.streams.stream import CONTEXT
 
+if TYPE_CHECKING:
+    from typing import Generic
+
+    # To `isinstance` it is of the class of the one it stands for, and loaders take it as that.
+    from torch.utils.data import IterableDataset as Standing
+else:
+    from prebake.runtime.transparent import Generic, Standing
+
+T_co = TypeVar("T_co", covariant=True)
+
 #: How a data set says that it can be put back to where it was: it counts what it gave.
 _STATEFUL = ("state_dict", "load_state_dict", "__next__")
 
 
-class IterableDataset(Transparent):
+class IterableDataset(Transparent, Standing[T_co], Generic[T_co]):
     """A wrapped data set that is iterated. Equal to the one it stands for; safe to pickle and to fork."""
 
     __slots__ = ("_stream", "_alone")
@@ -34,7 +44,7 @@ class IterableDataset(Transparent):
     _own = Transparent._own | {"_stream", "_alone"}
 
     def __new__(cls, wrapped: Any, inputs: Sequence[str] = ()) -> IterableDataset:
-        made: IterableDataset = cls.bare(wrapped)
+        made: IterableDataset = cls._bare(wrapped)
         return made
 
     def __init__(self, wrapped: Any, inputs: Sequence[str] = ()) -> None:
@@ -46,7 +56,7 @@ class IterableDataset(Transparent):
             name = type(wrapped).__qualname__
             not_cached(Refused(Code.CARRIES_STATE, f"a {name} counts what it gave, so that it has to run"))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T_co]:
         if not self._alone and self._may_have_state():
             self._alone = True
             name = type(self._wrapped).__qualname__

@@ -10,7 +10,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from prebake.encoding.digests import digest
 from prebake.frameworks.entries import Entries, Input, in_turn
@@ -29,10 +29,26 @@ RUN_MAX, RUN_UNSIZED = 1024, 64
 ENVIRONMENT = ("TF_DETERMINISTIC_OPS", "TF_ENABLE_ONEDNN_OPTS")
 
 
-def cache() -> Callable[[Any], Any]:
-    """A transformation for `Dataset.apply`.
+Data = TypeVar("Data")
+
+
+def cache() -> Callable[[Data], Data]:
+    """A transformation for `tf.data.Dataset.apply`: shares all that stands above it.
 
     What cannot be shared runs unchanged, and a warning says why, once.
+
+    Returns
+    -------
+    callable
+        From a `tf.data.Dataset` to one with the same elements, specification, cardinality and options.
+
+    Examples
+    --------
+    >>> import tensorflow as tf
+    >>> import prebake
+    >>> ds = tf.data.Dataset.range(3).map(lambda x: x * x).apply(prebake.tf.cache())
+    >>> [int(x) for x in ds]
+    [0, 1, 4]
     """
     return _cached
 
@@ -207,3 +223,6 @@ def _graph(ds: Any) -> Any:
         strip_device_assignment=True,
     )
     return tf.compat.v1.GraphDef.FromString(serialized.numpy())
+
+
+__all__ = ["cache"]

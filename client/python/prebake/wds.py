@@ -11,7 +11,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 from urllib.parse import urlparse
 
 from prebake.encoding.digests import digest
@@ -40,11 +40,38 @@ SHARD_BY_SHARD = (
 )
 
 
-def cached(*stages: Callable[[Iterable[Any]], Iterator[Any]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+Sample = TypeVar("Sample")
+#: What is made of the samples that it is given.
+Stage = Callable[[Iterable[Any]], Iterator[Sample]]
+
+
+@overload
+def cached() -> Callable[[Iterable[Sample]], Iterator[Sample]]: ...
+@overload
+def cached(*stages: *tuple[*tuple[Stage[Any], ...], Stage[Sample]]) -> Stage[Sample]: ...
+def cached(*stages: Any) -> Any:
     """A stage for `compose`: shares what the stages above it and those given make of each shard.
 
     Of shards that are not local files, and where a stage cannot be shared, everything runs unchanged, and a
     warning says why, once.
+
+    Parameters
+    ----------
+    *stages
+        Further stages, each from an iterable of samples to an iterator.
+
+    Returns
+    -------
+    callable
+        A stage: from an iterable of samples to an iterator of what the last of `stages` makes of them.
+
+    Examples
+    --------
+    >>> import prebake
+    >>> import webdataset as wds
+    >>> ds = wds.WebDataset("shard.tar", shardshuffle=False).decode().compose(prebake.wds.cached())
+    >>> [sample["txt"] for sample in ds]
+    ['Bake once', 'serve every job']
     """
     return functools.partial(_cached, stages)
 
@@ -185,3 +212,6 @@ def _shard(shards: _Shards, url: Any) -> Iterator[Any]:
 
 def _samples(shard: Any, stages: list[Any]) -> None:
     """Stands for running the stages over a shard, in the description of its entries."""
+
+
+__all__ = ["cached"]

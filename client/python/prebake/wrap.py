@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from prebake.dataset import Dataset
 from prebake.known.marks import Split
@@ -17,45 +17,129 @@ from prebake.sources.mapped import DatasetSource, Inputs, is_iterable_style, is_
 from prebake.sources.source import FileSource, FolderSource, Listed, Source, Step, are_names, paths
 from prebake.stream import IterableDataset, is_stream
 
+T_co = TypeVar("T_co", covariant=True)
+Stream = TypeVar("Stream", bound=Iterable[Any])
+#: Files that are read, beside those that are seen to be opened.
+Paths = Sequence[str | os.PathLike[str]]
 
+
+class MapStyle(Protocol[T_co]):
+    """A data set that is asked for item i."""
+
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+class Sized(MapStyle[T_co], Protocol[T_co]):
+    """A data set that is asked for item i, and how many it has."""
+
+    def __len__(self) -> int: ...
+
+
+@overload
+def wrap(
+    dataset: Sized[T_co],
+    transforms: Split | None = None,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    path: bool = True,
+    inputs: Inputs | Paths | None = None,
+    reuse: int = 1,
+) -> Dataset[T_co]: ...
+@overload
+def wrap(
+    dataset: Stream,
+    transforms: None = None,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    path: bool = True,
+    inputs: str | os.PathLike[str] | Paths | None = None,
+    reuse: int = 1,
+) -> Stream: ...
+@overload
+def wrap(
+    dataset: MapStyle[T_co],
+    transforms: Split | None = None,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    path: bool = True,
+    inputs: Inputs | Paths | None = None,
+    reuse: int = 1,
+) -> Dataset[T_co]: ...
+@overload
+def wrap(
+    dataset: MapStyle[Any],
+    transforms: Sequence[Step],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    path: bool = True,
+    inputs: Inputs | Paths | None = None,
+    reuse: int = 1,
+) -> Dataset[Any]: ...
 def wrap(
     dataset: Any,
     transforms: Sequence[Step] | Split | None = None,
     *,
     root: str | os.PathLike[str] | None = None,
     path: bool = True,
-    inputs: Inputs | Sequence[str | os.PathLike[str]] | None = None,
+    inputs: Any = None,
     reuse: int = 1,
 ) -> Any:
     """A data set with the same elements, computed once for all jobs on the node.
 
-    `dataset` is one of:
-
-    - a list of file paths. The first of `transforms` gets the path.
-    - an object like torchvision's ImageFolder (`samples` or `imgs`, `loader`): item i is its file's content.
-    - a subset (`torch.utils.data.Subset`) of anything that wrap takes: it shares with the whole. Of a
-      `ConcatDataset` each part is wrapped.
-    - any other object with `__getitem__` and `__len__`. Item i is the object itself (its code and what it
-      holds), the number i, and the files that it reads for it: those that `inputs(i)` names, or else those
-      that it is seen to open.
-    - an object that is iterated (`torch.utils.data.IterableDataset`). Its elements are shared in the order in
-      which it yields them, as far as what it asks for is the same: its lists, item by item, and the files
-      that it is seen to open or that `inputs` names.
-
-    What can be none of these is returned as it is, with a warning.
-
     The data set's own transform (`transform`, or `transforms`) is taken apart: the first random step (see
     `prebake.random`) and all after it run in the job, every time; what comes before is shared.
 
-    `root` is the folder that file names are relative to (by default the data set's own, or the common one,
-    which then counts too).
-    With `path=False` a renamed or moved file is the same input; then no transform may look at the path.
+    Parameters
+    ----------
+    dataset
+        One of:
 
-    With `reuse=k` what the random part makes of an item is given k times (in k epochs) before it is made
-    anew, and draws nothing in between: a run is then not bit for bit what it is without. By default nothing
-    random is ever given twice.
+        - a list of file paths. The first of `transforms` gets the path.
+        - an object like torchvision's ImageFolder (`samples` or `imgs`, `loader`): item i is its file's
+          content.
+        - a subset (`torch.utils.data.Subset`) of anything that wrap takes: it shares with the whole. Of a
+          `ConcatDataset` each part is wrapped.
+        - any other object with `__getitem__` and `__len__`. Item i is the object itself (its code and what it
+          holds), the number i, and the files that it reads for it: those that `inputs(i)` names, or else
+          those that it is seen to open.
+        - an object that is iterated (`torch.utils.data.IterableDataset`). Its elements are shared in the
+          order in which it yields them, as far as what it asks for is the same: its lists, item by item, and
+          the files that it is seen to open or that `inputs` names.
+    transforms
+        The steps from an item to an element, each given what the one before returned. A data set that has
+        transforms of its own takes none, or a `split` alone.
+    root
+        The folder that file names are relative to; by default the data set's own, or the common one, which
+        then counts too.
+    path
+        If False, a renamed or moved file is the same input; then no transform may look at the path.
+    inputs
+        The files that are read for item i, as a function of i; of what is iterated, their paths.
+    reuse
+        How many times (in so many epochs) what the random part makes of an item is given before it is made
+        anew. It draws nothing in between: a run is then not bit for bit what it is without. By default
+        nothing random is ever given twice.
 
-    Raises `Refused` if `dataset` is no data set, or the arguments do not go together.
+    Returns
+    -------
+    Dataset or the type of `dataset`
+        A `Dataset`; of what is iterated, a data set that looks like it. What cannot be shared at all is
+        returned as it is, with a warning.
+
+    Raises
+    ------
+    Refused
+        R30, if `dataset` is no data set, or the arguments do not go together.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import prebake
+    >>> def read(path: str) -> str:
+    ...     return Path(path).read_text()
+    >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [read, str.split])
+    >>> len(ds), ds[0]
+    (2, ['Bake', 'once'])
     """
     if reuse < 1:
         raise Refused(Code.DATASET, f"what is random is used once or more often, not {reuse} times")

@@ -11,6 +11,7 @@ import pytest
 
 import prebake
 from prebake.known import classes, marks
+from prebake.known import determinism as judged
 from prebake.runtime.errors import Code
 
 
@@ -38,30 +39,63 @@ class Own:
         return x
 
 
-def determinism(transform: Any) -> marks.Verdict:
+def determinism(transform: Any) -> judged.Verdict:
     """By marks and tables, and then by what its code shows."""
-    known = marks.known(transform)
-    if known.kind != marks.UNKNOWN:
+    known = judged.known(transform)
+    if known.kind != judged.UNKNOWN:
         return known
     try:
         prebake.fingerprint(transform)
     except prebake.Refused as refused:
         differs = refused.code in (Code.RANDOM, Code.CLOCK, Code.UNSTABLE)
-        return marks.Verdict(marks.RANDOM if differs else marks.UNKNOWN, str(refused))
-    return marks.Verdict(marks.DETERMINISTIC)
+        return judged.Verdict(judged.RANDOM if differs else judged.UNKNOWN, str(refused))
+    return judged.Verdict(judged.DETERMINISTIC)
 
 
 def test_marks_decide_before_anything_else() -> None:
     assert determinism(prebake.random(steady)).kind == "random"
     assert determinism(vouched).kind == determinism(Vouched()).kind == "deterministic"
     assert determinism(prebake.pure(functools.partial(drawing, 1))).kind == "deterministic"
-    assert (marks.tolerance(vouched), marks.tolerance(Vouched()), marks.tolerance(steady)) == (
+    assert (judged.tolerance(vouched), judged.tolerance(Vouched()), judged.tolerance(steady)) == (
         1e-3,
         None,
         None,
     )
     assert vouched(1.0) >= 1 and prebake.pure(functools.partial(drawing))(1.0) >= 1
     assert pickle.loads(pickle.dumps(vouched)) is vouched
+
+
+class Marked:
+    offset = 1
+
+    @prebake.random
+    def shaken(self, x: float) -> float:
+        """Adds noise."""
+        return random.random() + x + self.offset
+
+    @prebake.random
+    @staticmethod
+    def still(x: float) -> float:
+        return x
+
+    @prebake.pure(tolerance=0.5)
+    @classmethod
+    def moved(cls, x: float) -> float:
+        return x + cls.offset
+
+
+def test_a_marked_method_is_bound() -> None:
+    one = Marked()
+    one.offset = 2
+    assert 3 <= one.shaken(1.0) < 4 and 2 <= Marked.shaken(Marked(), 1.0) < 3
+    assert one.still(1.0) == Marked.still(1.0) == 1.0
+    assert one.moved(1.0) == Marked.moved(1.0) == 2.0
+    assert determinism(one.shaken).kind == determinism(Marked.shaken).kind == "random"
+    assert determinism(one.moved).kind == "deterministic" and judged.tolerance(one.moved) == 0.5
+    assert Marked.shaken.__doc__ == one.shaken.__doc__ == "Adds noise."
+    sent = pickle.loads(pickle.dumps(one.shaken))
+    assert determinism(sent).kind == "random" and 3 <= sent(1.0) < 4
+    assert pickle.loads(pickle.dumps(Marked.shaken)) is Marked.shaken
 
 
 def test_code_shows_what_no_table_knows() -> None:
@@ -73,7 +107,7 @@ def test_code_shows_what_no_table_knows() -> None:
 
 
 def test_classes_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marks, "_registered", {})
+    monkeypatch.setattr(marks, "registered", {})
     assert determinism(Own()).kind == "deterministic"
     prebake.register(Own, "random")
     assert determinism(Own()).kind == "random"

@@ -344,3 +344,7 @@ def test_what_is_set_for_a_while_counts_inside(node: Node) -> None:
     node.write(main=WITHIN)
     for _ in range(2):
         assert node.run()["found"] == [[0.005] * 3, [0.1] * 3]
+
+
+def test_the_example_in_its_documentation_runs(node: Node) -> None:
+    node.example("hf.map")

@@ -214,3 +214,7 @@ def test_without_a_daemon_the_pipeline_is_as_it_was(jobs: Node) -> None:
     jobs.daemon.stop()
     result = jobs.finish(jobs.start(pipeline="arrays"))
     assert result["unchanged"] and "computing locally" in result["said"]
+
+
+def test_the_example_in_its_documentation_runs(node: Node) -> None:
+    node.example("tf.cache")

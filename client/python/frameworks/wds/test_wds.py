@@ -200,3 +200,12 @@ def test_without_a_daemon_webdataset_does_it(jobs: Node, urls: list[str]) -> Non
     jobs.daemon.stop()
     result = jobs.finish(jobs.start(pipeline="dicts", urls=urls))
     assert seen(result) == seen(uncached) and "computing locally" in result["said"]
+
+
+def test_the_example_in_its_documentation_runs(node: Node) -> None:
+    with tarfile.open(node.folder / "shard.tar", "w") as shard:
+        for place, text in enumerate(("Bake once", "serve every job")):
+            file = node.folder / f"{place}.txt"
+            file.write_text(text)
+            shard.add(file, file.name)
+    node.example("wds.cached")

@@ -21,7 +21,8 @@ from prebake.encoding import array_identity, namespaces
 from prebake.encoding.addresses import without_memos
 from prebake.encoding.encoder import ENVIRONMENT, Encoder
 from prebake.encoding.resolver_cache import without_unasked
-from prebake.known.marks import Pure, is_pure, is_random
+from prebake.known.determinism import is_random
+from prebake.known.marks import Pure, is_pure
 from prebake.runtime import packages
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.transparent import Transparent

@@ -13,7 +13,7 @@ from prebake.compute.restart_signals import Tripped
 from prebake.execution.scope import Scope
 from prebake.identity import graph, snapshot
 from prebake.identity.code import Identity, identify
-from prebake.known import marks
+from prebake.known import determinism
 from prebake.leases.read_order import nothing_ahead, unseen
 from prebake.purity import tripwire
 from prebake.reads import external_inputs
@@ -178,7 +178,7 @@ class Entries(WatchedComputation):
         return self._known, self._described_ns - SETTLED_NS
 
     def tolerance(self) -> float | None:
-        return marks.tolerance(self._step)
+        return determinism.tolerance(self._step)
 
     def open(self, job: Any, found: dict[int, list[str]] | None) -> Any:
         if found is None:

@@ -49,11 +49,36 @@ class Identity(NamedTuple):
     reached: Reached = Reached()  # noqa: RUF012
 
 
-def fingerprint(value: Any) -> str:
-    """The identity of a function, transform or value: 64 hex digits. Raises `Refused` if it is unknowable.
+def fingerprint(value: object) -> str:
+    """The identity of a function, transform or value: what it does and what it holds.
 
     By itself: nothing is computed after it that would show what a value depends on, so that more is refused,
     and more counts, than where elements are made.
+
+    Parameters
+    ----------
+    value
+        Any object.
+
+    Returns
+    -------
+    str
+        64 hex digits: equal in every process for what is the same.
+
+    Raises
+    ------
+    Refused
+        If it cannot be known what the value is.
+
+    Examples
+    --------
+    >>> import prebake
+    >>> def doubled(x: int) -> int:
+    ...     return x * 2
+    >>> len(prebake.fingerprint(doubled))
+    64
+    >>> prebake.fingerprint([1, 2]) == prebake.fingerprint([1, 2])
+    True
     """
     return identify(value, by_itself=True).digest.hex()
 

@@ -1,39 +1,38 @@
-"""Which transforms are random, by what their user marks and by what tables know."""
+"""What users say of transforms: that they are random, pure, or where a list of them is cut."""
 
 from __future__ import annotations
 
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from prebake.known import classes
 from prebake.runtime import packages
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+T = TypeVar("T")
 
 #: What a mark hangs on: functions and classes stay themselves.
 PURE = "__prebake_pure__"
 
-DETERMINISTIC, RANDOM, UNKNOWN = "deterministic", "random", "unknown"
-#: Transforms in transforms that are looked through.
-DEPTH_MAX = 16
+DETERMINISTIC, RANDOM = "deterministic", "random"
 
 
-class Verdict(NamedTuple):
-    """`kind` is deterministic, random or unknown; `reason` says why it is not the first."""
-
-    kind: str
-    reason: str = ""
-
-
-class Random:
+class Random(Generic[P, R]):
     """A transform marked as random: it and all after it run in the job, every time. Calls pass through."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Random[..., R]:
+        bound = _bound(self.function, instance, owner)
+        return self if bound is self.function else Random(bound)
 
     def __reduce__(self) -> Any:
         # Under a decorator the function's own name stands for the mark, as pickle sees it.
@@ -41,36 +40,113 @@ class Random:
         module = getattr(self.function, "__module__", None)
         if name and packages.resolve(module or "", name) is self:
             return name
+        if type(self.function) is types.MethodType:
+            # Its object's attribute is marked already.
+            marked = getattr(self.function.__self__, self.function.__name__, None)
+            if type(marked) is Random:
+                return getattr, (self.function.__self__, self.function.__name__)
         return (Random, (self.function,))
 
 
-class Pure:
+class Pure(Generic[P, R]):
     """A transform whose user vouches for it. Calls pass through."""
 
-    def __init__(self, function: Callable[..., Any], tolerance: float | None) -> None:
+    def __init__(self, function: Callable[P, R], tolerance: float | None) -> None:
         self.function = function
         self.tolerance = tolerance
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Pure[..., R]:
+        bound = _bound(self.function, instance, owner)
+        return self if bound is self.function else Pure(bound, self.tolerance)
 
-def random(function: Callable[..., Any]) -> Random:
-    """Marks a transform as random, in a list of transforms or as a decorator.
 
-    Everything before the first random transform is shared; it and everything after it runs in the job with
-    the job's own random numbers.
+def _bound(function: Any, instance: Any, owner: type | None) -> Any:
+    """What a class that has a function in its body gives of it: a method, if it is one."""
+    bind = getattr(type(function), "__get__", None)
+    return function if bind is None else bind(function, instance, owner)
+
+
+class PureMark(Protocol):
+    """What `pure(tolerance=...)` is: the decorator."""
+
+    @overload
+    def __call__(self, function: type[C], /) -> type[C]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+def random(function: Callable[P, R]) -> Callable[P, R]:
+    """Marks a transform as random, in a list of transforms or as a decorator of a function or method.
+
+    Everything before the first random transform is shared. That transform and everything after it run in the
+    job, every time, with the job's own random numbers.
+
+    Parameters
+    ----------
+    function
+        A function, method or callable object that takes one element.
+
+    Returns
+    -------
+    callable
+        `function` with the mark; calls pass through to it. What is marked already is returned as it is.
+
+    Examples
+    --------
+    >>> import random
+    >>> import prebake
+    >>> @prebake.random
+    ... def jitter(value: float) -> float:
+    ...     return value + random.random()
+    >>> 1.0 <= jitter(1.0) < 2.0
+    True
     """
     return function if isinstance(function, Random) else Random(function)
 
 
+@overload
+def pure(function: type[C], *, tolerance: float | None = None) -> type[C]: ...
+@overload
+def pure(function: Callable[P, R], *, tolerance: float | None = None) -> Callable[P, R]: ...
+@overload
+def pure(function: None = None, *, tolerance: float | None = None) -> PureMark: ...
 def pure(function: Any = None, *, tolerance: float | None = None) -> Any:
     """Marks a function, class or transform as depending on nothing but its arguments and what it holds.
 
-    It is shared although its code cannot be seen to be deterministic, on its user's word. `tolerance` is by
-    how much its floating-point numbers may differ when it is computed again to verify a hit (accelerators),
-    as a share of the largest magnitude in their array; None asks for equal bits. Raises `ValueError` if it
-    is no number from 0 to 1.
+    It is shared although its code cannot be seen to be deterministic, on its user's word.
+
+    Parameters
+    ----------
+    function
+        A function, method, class of transforms or callable object. Without it, `pure` is a decorator that
+        takes arguments.
+    tolerance
+        By how much floating-point numbers may differ when a hit is computed again to verify it
+        (accelerators): a share, from 0 to 1, of the largest magnitude in their array. None asks for equal
+        bits.
+
+    Returns
+    -------
+    callable
+        `function` itself if it is a function or class, else a callable that passes calls on to it; without
+        `function`, a decorator.
+
+    Raises
+    ------
+    ValueError
+        If `tolerance` is no number from 0 to 1.
+
+    Examples
+    --------
+    >>> import prebake
+    >>> @prebake.pure(tolerance=1e-6)
+    ... def normalized(values: list[float]) -> list[float]:
+    ...     return [each / max(values) for each in values]
+    >>> normalized([1.0, 2.0])
+    [0.5, 1.0]
     """
     if tolerance is not None:
         tolerance = float(tolerance)
@@ -90,7 +166,7 @@ class Split:
     def __init__(self, at: int) -> None:
         self.at = at
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: T) -> T:
         return value
 
 
@@ -101,24 +177,68 @@ def split(i: int) -> Split:
     transforms of its own; it counts as none. It is for transforms of which it cannot be told: those that are
     known to be random still run in the job, and so does one that is seen to draw.
 
-    Raises `ValueError` on a negative number.
+    Parameters
+    ----------
+    i
+        How many of the transforms are shared: 0, 1, ...
+
+    Returns
+    -------
+    Split
+        The cut, for the list of transforms.
+
+    Raises
+    ------
+    ValueError
+        If `i` is negative.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import prebake
+    >>> def read(path: str) -> str:
+    ...     return Path(path).read_text()
+    >>> files = sorted(Path("texts").glob("*.txt"))
+    >>> ds = prebake.wrap(files, [read, str.upper, prebake.split(1)])
+    >>> ds[0]
+    'BAKE ONCE'
     """
     if i < 0:
         raise ValueError(f"transforms are cut after the first 0, 1, ..., not {i}")
     return Split(i)
 
 
-_registered: dict[type, str] = {}
+#: By class, what `register` was told.
+registered: dict[type, str] = {}
 
 
-def register(cls: type, kind: str) -> None:
-    """Says of a class of transforms that it is "random" or "deterministic".
+def register(cls: type, kind: Literal["random", "deterministic"]) -> None:
+    """Says of a class of transforms that it is random or deterministic.
 
-    Raises `ValueError` on other words.
+    Parameters
+    ----------
+    cls
+        The class; its subclasses are not meant.
+    kind
+        "random" or "deterministic".
+
+    Raises
+    ------
+    ValueError
+        If `kind` is another word.
+
+    Examples
+    --------
+    >>> import random
+    >>> import prebake
+    >>> class Jitter:
+    ...     def __call__(self, value: float) -> float:
+    ...         return value + random.random()
+    >>> prebake.register(Jitter, "random")
     """
     if kind not in (RANDOM, DETERMINISTIC):
         raise ValueError(f'a class is "random" or "deterministic", not {kind!r}')
-    _registered[cls] = kind
+    registered[cls] = kind
 
 
 def is_pure(value: Any) -> bool:
@@ -127,167 +247,3 @@ def is_pure(value: Any) -> bool:
         return True
     marked = value if type(value) is types.FunctionType else type(value)
     return PURE in getattr(marked, "__dict__", {})
-
-
-def tolerance(value: Any, depth: int = DEPTH_MAX) -> float | None:
-    """By how much a recomputed value may differ; None for not at all. Of a container, the most of any."""
-    if not depth:
-        return None
-    if type(value) is Pure:
-        return value.tolerance
-    if isinstance(value, functools.partial):
-        return tolerance(value.func, depth - 1)
-    if isinstance(value, types.MethodType):
-        return tolerance(value.__func__, depth - 1)
-    if type(value) in (list, tuple) or _is_container(type(value)):
-        members = value if type(value) in (list, tuple) else _members(value)
-        return max(filter(None, (tolerance(each, depth - 1) for each in members)), default=None)
-    marked = value if type(value) is types.FunctionType else type(value)
-    found = getattr(marked, "__dict__", {}).get(PURE)
-    return found if isinstance(found, float) else None
-
-
-def is_random(transform: Any) -> bool:
-    """Whether a transform is marked as random or is known to be."""
-    return known(transform).kind == RANDOM
-
-
-def known(value: Any, depth: int = DEPTH_MAX) -> Verdict:
-    """What marks and tables say of a value; unknown if nothing."""
-    cls = type(value)
-    if issubclass(cls, Random):
-        return Verdict(RANDOM, "is marked with prebake.random()")
-    if is_pure(value):
-        return Verdict(DETERMINISTIC)
-    if not depth:
-        return Verdict(UNKNOWN, "is nested too deeply")
-    if cls in (list, tuple):
-        return _all(value, depth)
-    if cls is functools.partial:
-        return known(value.func, depth - 1)
-    if cls in _registered:
-        return Verdict(_registered[cls], f"{cls.__qualname__} is registered so")
-    for base in cls.__mro__:
-        verdict = _by_base(base)
-        if verdict is not None and not _is_container(cls):
-            return _unless_fixed(value, base.__qualname__, verdict)
-    for package, base, method in classes.DRAWS:
-        if _overrides(cls, package, base, method):
-            return Verdict(RANDOM, f"{cls.__qualname__} overrides {method}, which draws")
-    installed = packages.owner(cls.__module__)
-    if installed is None or installed is packages.PYTHON:
-        return Verdict(UNKNOWN, f"{cls.__qualname__} is in no table")
-    return _by_table(value, depth)
-
-
-def _by_table(value: Any, depth: int) -> Verdict:
-    cls = type(value)
-    entry = _entry(cls)
-    if entry == classes.CONTAINER:
-        members = _members(value)
-        chance = getattr(value, "p", 1)
-        if cls.__module__.startswith(("albumentations", "audiomentations")) and (
-            chance < 1 or getattr(value, "shuffle", False)
-        ):
-            return Verdict(RANDOM, f"{cls.__qualname__} applies its transforms by chance")
-        return _all(members, depth)
-    if entry == classes.OPAQUE:
-        return _all(_functions(value), depth)
-    if entry == classes.RANDOM:
-        return _unless_fixed(value, cls.__qualname__, classes.RANDOM)
-    if entry == classes.DETERMINISTIC:
-        return _if_fixed(value)
-    if any(word in cls.__qualname__ for word in classes.WORDS) and not _has_seed(value):
-        return Verdict(RANDOM, f"{cls.__module__}.{cls.__qualname__} is random by its name")
-    return Verdict(UNKNOWN, f"{cls.__module__}.{cls.__qualname__} is in no table; mark it pure or random")
-
-
-def _has_seed(value: Any) -> bool:
-    """Whether an object holds the seed of all that it draws, as a fitted forest does."""
-    fields = getattr(value, "__dict__", {})
-    return type(fields.get("random_state")) is int
-
-
-def _entry(cls: type) -> str | None:
-    module = cls.__module__
-    while module:
-        found = classes.CLASSES.get(module)
-        if found is not None:
-            return found.get(cls.__qualname__, found.get("*"))
-        module = module.rpartition(".")[0]
-    return None
-
-
-def _is_container(cls: type) -> bool:
-    return _entry(cls) == classes.CONTAINER
-
-
-def _by_base(base: type) -> str | None:
-    package, verdict = classes.BASES.get(base.__qualname__, ("", None))
-    return verdict if package and base.__module__.partition(".")[0] == package else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _overrides(cls: type, package: str, base: str, method: str) -> bool:
-    """Whether a class has another method than the base class of a package that it extends."""
-    for each in cls.__mro__:
-        if each.__qualname__ == base and each.__module__.partition(".")[0] == package:
-            # Of installed classes the table says which draw after all.
-            own = packages.owner(cls.__module__) is None
-            return own and getattr(cls, method, None) is not getattr(each, method, None)
-    return False
-
-
-def _all(members: Any, depth: int) -> Verdict:
-    worst = Verdict(DETERMINISTIC)
-    for member in members:
-        verdict = known(member, depth - 1)
-        if verdict.kind == RANDOM:
-            return verdict
-        if verdict.kind == UNKNOWN:
-            worst = verdict
-    return worst
-
-
-def _members(value: Any) -> list[Any]:
-    found = getattr(value, "transforms", None)
-    if found is None:
-        found = list(getattr(value, "_modules", {}).values())
-    return list(found) if isinstance(found, (list, tuple)) else [found]
-
-
-def _functions(value: Any) -> list[Any]:
-    """The callables in a transform that applies them."""
-    fields = getattr(value, "__dict__", {})
-    return [each for each in fields.values() if callable(each)] or [None]
-
-
-def _unless_fixed(value: Any, name: str, verdict: str) -> Verdict:
-    """A random transform whose arguments leave nothing to chance draws nothing."""
-    package = type(value).__module__.partition(".")[0]
-    fields = getattr(value, "__dict__", {})
-    if verdict == classes.RANDOM:
-        if package == "torch" and not fields.get("training", True):
-            return Verdict(DETERMINISTIC)
-        if name == "GriffinLim" and fields.get("rand_init") is False:
-            return Verdict(DETERMINISTIC)
-        if package == "audiomentations" and fields.get("are_parameters_frozen"):
-            return Verdict(DETERMINISTIC)
-        if package == "kornia" and fields.get("p") == 1 and fields.get("_param_generator") is None:
-            return Verdict(DETERMINISTIC)
-    return Verdict(verdict, f"{type(value).__qualname__} draws random numbers")
-
-
-def _if_fixed(value: Any) -> Verdict:
-    """A deterministic transform may still be applied by chance, or hold what draws."""
-    cls, fields = type(value), getattr(value, "__dict__", {})
-    package = cls.__module__.partition(".")[0]
-    if package == "albumentations":
-        if fields.get("p", 1) < 1 or fields.get("position") in ("random", "PositionType.RANDOM"):
-            return Verdict(RANDOM, f"{cls.__qualname__} is applied by chance (p={fields.get('p')})")
-        if any(isinstance(fields.get(name), (list, tuple)) for name in ("max_size",)):
-            return Verdict(RANDOM, f"{cls.__qualname__} draws one of several sizes")
-    modules = fields.get("_modules")
-    if modules:
-        return _all([each for each in modules.values() if each is not None], DEPTH_MAX)
-    return Verdict(DETERMINISTIC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prebake.known import marks
+from prebake.known import determinism
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
 from prebake.sources.source import Step
@@ -35,7 +35,7 @@ class Findings:
 
     def is_random(self, step: Step) -> bool:
         """Whether a step is marked as random, or was seen to draw."""
-        return marks.is_random(step) or any(step is each for each in self.drew)
+        return determinism.is_random(step) or any(step is each for each in self.drew)
 
     def is_hopeless(self) -> bool:
         """Whether nothing of it is to be shared."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from prebake.codec import values
-from prebake.known import marks
+from prebake.known import determinism
 from prebake.leases.client import LeaseClient
 from prebake.proof.verify import difference
 from prebake.runtime.errors import Refused
@@ -16,7 +16,7 @@ from prebake.sources.source import Source, Step
 
 def tolerance(steps: Iterable[Any]) -> float | None:
     """By how much numbers may differ after the steps: what one may change, later ones take over."""
-    return max(filter(None, map(marks.tolerance, steps)), default=None)
+    return max(filter(None, map(determinism.tolerance, steps)), default=None)
 
 
 def blamed(

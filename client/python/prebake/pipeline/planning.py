@@ -7,7 +7,7 @@ from typing import Any
 
 from prebake.compute.restart_signals import Restart
 from prebake.execution.scope import Scope
-from prebake.known import marks
+from prebake.known import determinism, marks
 from prebake.memo import kept_files, manifest
 from prebake.memo.manifest import Manifest
 from prebake.memo.probe_cache import reading, verdict
@@ -173,7 +173,7 @@ class Planning:
         """Whether all that is described is known to be deterministic, or its user says so."""
         end = len(described.steps)
         shared = self._cut.steps[:end] if self._source.floor else self._subgraph.roots(end)
-        return all(marks.known(each).kind == marks.DETERMINISTIC for each in shared)
+        return all(determinism.known(each).kind == determinism.DETERMINISTIC for each in shared)
 
     def _deterministic(self, known: Described) -> int:
         """How many steps a probe in other processes finds to be deterministic."""

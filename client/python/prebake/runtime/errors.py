@@ -63,7 +63,25 @@ def printable(text: str) -> str:
 class Refused(Exception):
     """Prebake cannot tell what something is, so it will not cache it.
 
-    `code` is one of `Code`; `reason` says in words what was met, where, and what to do about it.
+    A job meets this only for arguments that cannot be meant (`wrap`, `cached`) and from `fingerprint`; all
+    else that is not cached is computed, and a `PrebakeWarning` says why.
+
+    Parameters
+    ----------
+    code
+        Why; see the reference of codes.
+    reason
+        In words what was met, where, and what to do about it.
+
+    Examples
+    --------
+    >>> import prebake
+    >>> try:
+    ...     prebake.wrap(3)
+    ... except prebake.Refused as refused:
+    ...     print(refused.code, refused.reason)
+    R30 wrap cannot see into a int: give it a list of file paths with the transforms, or an object with \
+__getitem__ and __len__
     """
 
     def __init__(self, code: Code, reason: str) -> None:
@@ -75,7 +93,21 @@ class Refused(Exception):
 
 
 class PrebakeWarning(UserWarning):
-    """Something runs without the cache, and why. The results are the same."""
+    """Something runs without the cache, and why. The results are the same.
+
+    Examples
+    --------
+    >>> import random
+    >>> import warnings
+    >>> import prebake
+    >>> @prebake.cached
+    ... def drawn() -> float:
+    ...     return random.random()
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     value = drawn()
+    >>> said[0].category.__name__, str(said[0].message)[:15]
+    ('PrebakeWarning', 'not cached: R20')
+    """
 
 
 def where(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ class Transparent:
     _own = frozenset({"_wrapped"})
 
     @classmethod
-    def bare(cls, wrapped: Any) -> Any:
+    def _bare(cls, wrapped: Any) -> Any:
         """A wrapper that is not initialized, of a class that does with operators and statements what that of
         the wrapped one does: Python looks for these in the class only."""
         own = {name for each in cls.__mro__[:-1] for name in vars(each)}
@@ -72,6 +73,22 @@ class Transparent:
             # As torch's data sets are put together: of the wrappers, so that both go on being shared.
             return add.__func__(self, other)
         return NotImplemented if add is None else add(_plain(other))
+
+
+class Standing:
+    """In the place of what is a base class to a type checker only."""
+
+    __slots__ = ()
+
+    __class_getitem__ = classmethod(types.GenericAlias)
+
+
+class Generic:
+    """The same for that of `typing`, which has methods of its own: a wrapper has those of what it wraps."""
+
+    __slots__ = ()
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
 
 def _has(wrapped: Any, name: str) -> bool:

@@ -21,7 +21,7 @@ from prebake.compute.computation import Computation
 from prebake.compute.restart_signals import Restart, Tripped
 from prebake.encoding.digests import digest
 from prebake.identity import graph, snapshot
-from prebake.known import marks
+from prebake.known import determinism
 from prebake.leases.client import LeaseClient
 from prebake.leases.read_order import nothing_ahead
 from prebake.proof.stream_proof import CANARIES, CHEAP_SECONDS, CHEAP_WALL_SECONDS, Head, StreamProof
@@ -155,7 +155,7 @@ class Chain(Computation):
                 warn_once(f"bypass {collection.bypass}", f"not cached: {collection.bypass}")
                 self._sharing.end()
                 return None
-            if not collection.entries and marks.known(target).kind != marks.DETERMINISTIC:
+            if not collection.entries and determinism.known(target).kind != determinism.DETERMINISTIC:
                 self._prove()
             self._collection = job, collection
         return self._collection[1].named("/", [(self._key, f"element {self._served}")], unread=True)

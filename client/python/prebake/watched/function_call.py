@@ -17,7 +17,7 @@ from prebake.execution.profile_watcher import unheard
 from prebake.execution.scope import Scope
 from prebake.identity import graph
 from prebake.identity.code import Identity, identify
-from prebake.known import marks
+from prebake.known import determinism, marks
 from prebake.leases.read_order import nothing_ahead
 from prebake.purity.named_files import named_files
 from prebake.reads import external_inputs, object_store
@@ -108,7 +108,7 @@ class FunctionCall(WatchedComputation):
         return self._known, self._since
 
     def tolerance(self) -> float | None:
-        return marks.tolerance(self._function)
+        return determinism.tolerance(self._function)
 
     def is_unchanged(self, closely: bool) -> bool:
         if not closely:
