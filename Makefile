@@ -23,7 +23,7 @@
 #   make adoption [DATA=... AUDIO=... TEXT=...]   public training stacks with one line changed, compared; a table
 #   make python                        the wheel, built and installed into .venv
 #   make docs                          the documentation as a site, in target/site
-#   make lint                          formatting, lints, types, licences and bans; and whether the documentation can be built
+#   make lint                          formatting, lints, types of the package and of what users get, licences and bans; and whether the documentation can be built
 #   make clean                         all that these made in this folder
 
 SHELL := bash
@@ -39,7 +39,7 @@ WHEELS := target/wheels
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find fingerprint proto daemon client \
     -name '*.rs' -o -name '*.proto' -o -name Cargo.toml)
-PYTHON_SOURCES := client/python/pyproject.toml $(shell find client/python/prebake -name '*.py' -o -name '*.pyi')
+PYTHON_SOURCES := client/python/pyproject.toml $(shell find client/python/prebake -name '*.py' -o -name '*.pyi' -o -name py.typed)
 
 # Torch and its dependencies take gigabytes and minutes: kept between checkouts, one per lock file and Python.
 CACHE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
@@ -381,13 +381,19 @@ $(DOCS_VENV)/.requirements:
 docs: $(DOCS_VENV)/.requirements
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
 
-lint: $(VENV)/.requirements docs
+# A user's file, the stubs of the native module and the types of all that is public are checked as installed.
+TYPED := client/python/tests/typed/public.py
+
+lint: python docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cd client/python; for task in check 'format --check'; do \
 	    $(CURDIR)/$(VENV)/bin/ruff $$task --config pyproject.toml . $(CURDIR)/ops; done
 	cd client/python; $(CURDIR)/$(VENV)/bin/lint-imports pyproject.toml
 	cd client/python; $(CURDIR)/$(VENV)/bin/basedpyright --pythonpath $(CURDIR)/$(VENV)/bin/python
+	$(VENV)/bin/mypy --strict --cache-dir target/mypy $(TYPED)
+	MYPY_CACHE_DIR=target/mypy $(VENV)/bin/stubtest --allowlist ops/lint/stubs.txt prebake._native
+	$(VENV)/bin/python ops/lint/typed.py prebake ops/lint/public.json
 	$(VENV)/bin/python ops/lint/circles.py $(RUST_CRATES:%=%/src)
 	cargo deny --version >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny
 	cargo fetch --locked
