@@ -124,6 +124,12 @@ def _write(encoder: Encoder, each: Assigned) -> None:
 
 def _watch(encoder: Encoder, found: Any) -> None:
     """Has it noticed that data is changed in place."""
+    kind = type(found)
+    if _is_bare(kind):
+        encoder.watch.relied_on(kind)
+        attributes = vars(found)
+        encoder.watch.relied_on(found)
+        found = attributes
     members = list(found.values()) if type(found) is dict else [...]
     if all(issubclass(type(each), (*_COMPARED, *_REPLACED)) for each in members):
         encoder.watch.looked_into(found)
@@ -165,6 +171,17 @@ def _parts(value: Any) -> list[Any]:
 
 #: Members of a table that another one stands for where it is another one.
 _REPLACED = (type, types.FunctionType, types.BuiltinFunctionType)
+
+
+class _Bare:
+    """Attributes are all that its instances are made of, and those of other classes laid out like it."""
+
+
+def _is_bare(kind: type) -> bool:
+    alike = kind.__basicsize__ == _Bare.__basicsize__ and kind.__dictoffset__ == _Bare.__dictoffset__
+    return alike and kind.__mro__[1:] == (object,) and "__slots__" not in vars(kind)
+
+
 #: A look at the name sees all that they are.
 _COMPARED = (type(None), bool, int, float, str, bytes)
 
