@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from prebake.dataset import Dataset
 from prebake.known.marks import Split
-from prebake.pipeline.reuse import Reuse
+from prebake.pipeline.reuse import Reuse, uncounted
 from prebake.reads import object_store
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
@@ -165,7 +165,7 @@ class _How(NamedTuple):
         try:
             return Reuse(self.reuse, source.count)
         except OSError as error:
-            not_cached(Refused(Code.NO_ROOM, f"nothing is reused, since uses cannot be counted: {error}"))
+            not_cached(uncounted(error))
             return None
 
 

@@ -118,9 +118,9 @@ class Writer:
             return self._image(value, depth)
         if lazy_image.is_one(value):
             return self._lazy_image(value, depth)
-        raise Refused(
-            Code.VALUE, f"a value of type {kind.__module__}.{kind.__qualname__} cannot be stored exactly"
-        )
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        to_do = "return arrays, tables, images or plain values"
+        raise Refused(Code.VALUE, f"a value of type {name} cannot be stored exactly; {to_do}")
 
     def members(self, of: Any, depth: int) -> list[Node]:
         return [self.node(member, depth + 1) for member in of]

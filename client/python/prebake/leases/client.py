@@ -15,7 +15,7 @@ from prebake.compute.computation import Computation
 from prebake.compute.restart_signals import Restart
 from prebake.leases.lease_costs import LeaseCosts
 from prebake.leases.lease_run import LeaseRun
-from prebake.leases.open_collection import OpenCollection, guarded
+from prebake.leases.open_collection import OpenCollection, guarded, put
 from prebake.leases.read_order import AHEAD_MAX, Ahead, nothing_ahead
 from prebake.proof import verify
 from prebake.purity import tripwire
@@ -269,7 +269,7 @@ class LeaseClient:
         if not acquired or i not in acquired[0]:
             return
         if leased is not None and items.leased(i) == leased and self.collection.still(items, True):
-            guarded(items.put, i, layout, parts, cpu_ns, io_ns)
+            put(items, i, layout, parts, cpu_ns, io_ns)
         else:
             guarded(items.release, [i])
         guarded(items.commit)

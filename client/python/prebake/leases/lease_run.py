@@ -11,7 +11,7 @@ from prebake.compute.computation import Computation
 from prebake.compute.pending_elements import PendingElements
 from prebake.compute.restart_signals import Restart, Tripped
 from prebake.leases.lease_costs import LeaseCosts
-from prebake.leases.open_collection import OpenCollection, guarded
+from prebake.leases.open_collection import OpenCollection, guarded, put
 from prebake.proof.verify import Verifier
 from prebake.proof.world_standing import made_here
 from prebake.purity import tripwire
@@ -168,7 +168,7 @@ class LeaseRun:
         if still:
             for each in pending:
                 cost = each.cpu_ns, each.io_ns
-                guarded(items.put, each.i, each.layout, each.parts, *cost, read_back=self._read_back)
+                put(items, each.i, each.layout, each.parts, *cost, read_back=self._read_back)
                 if self._trial is not None:
                     made_here(self._collection.planned, items, each.i, sum(cost), self._trial.is_begun)
                 if self._read_back and self._verifier is not None:

@@ -12,7 +12,7 @@ from prebake.proof.proof import Proof, Unsteady
 from prebake.proof.variants import DEPTH_MAX, Planner, Split
 from prebake.proof.verify import Verifier
 from prebake.runtime import daemon
-from prebake.runtime.errors import Refused, warn_once
+from prebake.runtime.errors import Code, Refused, warn_once
 from prebake.runtime.refusals import not_cached
 from prebake.trial.trial import Trial
 from prebake.world import opened, world
@@ -21,6 +21,8 @@ from prebake.world import opened, world
 CHANGES_MAX = 4
 #: So many values in a row cannot be stored: the others cannot either. Fewer may be odd ones among many.
 ODD_MAX = 16
+#: Of an element, as the native module has it.
+ELEMENT_BYTES_MAX = 256 << 20
 
 
 class OpenCollection:
@@ -256,6 +258,18 @@ class OpenCollection:
             if now is not was and (now is None or now.digest != was.digest):
                 self._earlier = self.stats()
                 self.reset()
+
+
+def put(
+    items: Any, i: int, layout: str, parts: Sequence[Any], cpu_ns: int, io_ns: int, read_back: bool = False
+) -> None:
+    """Hands over an element of item i, in parts, to be stored; says so if it is too big."""
+    stored = guarded(items.put, i, layout, parts, cpu_ns, io_ns, read_back=read_back)
+    size = sum(memoryview(part).nbytes for part in parts)
+    if stored is False and size > ELEMENT_BYTES_MAX:
+        most = f"{ELEMENT_BYTES_MAX >> 20} MiB"
+        why = f"an element of {size >> 20} MiB is computed each time, since {most} is the most that is kept"
+        not_cached(Refused(Code.TOO_BIG, f"{why}; cut it into several, or share an earlier step"))
 
 
 def guarded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -108,6 +108,12 @@ class RandomResults(Protocol):
         ...
 
 
+def uncounted(error: OSError) -> Refused:
+    """Why results are given once, where there is no room to count how often each was."""
+    to_do = "make room, or name another folder with TMPDIR"
+    return Refused(Code.NO_ROOM, f"nothing is reused, since uses cannot be counted: {error}; {to_do}")
+
+
 class _Draw(Computation):
     """The elements of one draw."""
 
@@ -176,7 +182,7 @@ class Reuse:
         try:
             draw = self._uses.add(i) // self.budget
         except OSError as error:
-            not_cached(Refused(Code.NO_ROOM, f"nothing is reused, since uses cannot be counted: {error}"))
+            not_cached(uncounted(error))
             return self._results.finished(i)
         if draw not in self._draws:
             if len(self._draws) == DRAWS_MAX:

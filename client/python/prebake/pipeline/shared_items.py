@@ -173,7 +173,8 @@ class SharedItems(Computation):
             return False
         if self._own.is_kept:
             self._findings.kept_in_row += 1
-            refused = Refused(Code.TOO_CHEAP, "an item is in memory already, which its data set keeps")
+            why = "an item is in memory already, which its data set keeps: wrap what is made of such items"
+            refused = Refused(Code.TOO_CHEAP, why)
             if self._findings.kept_in_row >= ODD_MAX:
                 raise refused
             not_cached(refused)

@@ -125,7 +125,8 @@ class FunctionCall(WatchedComputation):
         is_other = self._given() != self._arguments if before is None else before.are_changed(self._returned)
         if is_other:
             # By itself, or by another thread meanwhile.
-            not_cached(Refused(Code.MUTATES, f"{self.name}: its arguments change while it runs"))
+            why = f"{self.name}: its arguments change while it runs; work on a copy"
+            not_cached(Refused(Code.MUTATES, why))
             return False
         now = self._described()
         if now != self._known:
