@@ -59,7 +59,8 @@ pub use location::Span;
 pub use mapped::view::View;
 pub use prebake_fingerprint::FileStat;
 pub use raw::after_fork;
-pub use session::report::Stats;
+pub use session::counters::{CounterTable, Counters};
+pub use session::stats::Stats;
 
 /// Whether the kernel marks pages that are written, by userfaultfd; if not they are looked up, which costs more.
 #[must_use]

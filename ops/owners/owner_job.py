@@ -56,7 +56,7 @@ def main() -> None:
         values += [bytes(streamed(path)) for path in paths]
         right += right[: len(paths)]
     firsts = sorted({value[:8].decode() for value in values})
-    reused = wrapped.stats().get("reused", 0)
+    reused = wrapped.stats()["reused"]
     print(json.dumps({"right": values == right, "firsts": firsts, "reused": reused}))
 
 

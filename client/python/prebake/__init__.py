@@ -25,12 +25,14 @@ from prebake.purity import said
 from prebake.reads import audit_hook
 from prebake.runtime import daemon
 from prebake.runtime.errors import PrebakeWarning, Refused
+from prebake.runtime.statistics import Stats
 from prebake.wrap import wrap
 
 __all__ = [
     "Dataset",
     "PrebakeWarning",
     "Refused",
+    "Stats",
     "cached",
     "fingerprint",
     "pure",

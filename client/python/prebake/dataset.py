@@ -16,6 +16,7 @@ from prebake.runtime import packages, patience
 from prebake.runtime.daemon import native
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
+from prebake.runtime.statistics import Statistics, Stats
 from prebake.runtime.transparent import Transparent
 from prebake.sources.source import Source, Step
 
@@ -68,8 +69,9 @@ class Dataset(Transparent, Standing[T_co], Generic[T_co]):
         split: int | None = None,
         reuse: Reuse | None = None,
         token: str | None = None,
+        statistics: Statistics | None = None,
     ) -> None:
-        self._pipeline = Pipeline(source, split, reuse, token)
+        self._pipeline = Pipeline(source, split, reuse, token, statistics)
         self._requests = Requests(self._pipeline)
         self._wrapped = wrapped
         #: Of a subset: itself, what that is a subset of, and so on. Their indices may change.
@@ -162,7 +164,8 @@ class Dataset(Transparent, Standing[T_co], Generic[T_co]):
             # Only sources that are numbered are asked.
             numbered: Any = made.source
             source = numbered.given(number)
-            found = Dataset(source, source.dataset, (), made.split, copy.copy(made.reuse), made.token)
+            reuse, counted = copy.copy(made.reuse), copy.copy(made.statistics)
+            found = Dataset(source, source.dataset, (), made.split, reuse, made.token, counted)
             found = self._numbered.setdefault(number, found)
         return found
 
@@ -215,13 +218,13 @@ class Dataset(Transparent, Standing[T_co], Generic[T_co]):
         order = self._order(range(len(self)) if order is None else order)
         yield from self._requests.batches(order, size, writable)
 
-    def stats(self) -> dict[str, int]:
-        """This process's elements by outcome (computed, reused, followed, bypassed) and bytes by tier."""
-        found = self._pipeline.client.collection.stats()
-        for each in self._numbered.values():
-            more = each.stats()
-            found = {name: found.get(name, 0) + more.get(name, 0) for name in {**found, **more}}
-        return found
+    def stats(self) -> Stats:
+        """Elements by outcome and bytes by tier, since the data set was wrapped or its steps were changed.
+
+        What copies of it did counts, and what other processes did that have it by fork or by pickle, such as
+        a loader's workers.
+        """
+        return self._pipeline.statistics.read()
 
     @property
     def knows(self) -> str:
@@ -303,12 +306,21 @@ class Dataset(Transparent, Standing[T_co], Generic[T_co]):
             subsets = [wrapped, *subsets[1:]]
         elif wrapped is not None:
             source = source.over(wrapped)
-        return Dataset(source, wrapped, subsets, made.split, copy.copy(made.reuse))
+        reuse, counted = copy.copy(made.reuse), copy.copy(made.statistics)
+        return Dataset(source, wrapped, subsets, made.split, reuse, None, counted)
 
     def __reduce__(self) -> Any:
         # Native handles belong to one process, and the class that shows is not the one to be made.
         made = self._pipeline
-        own = made.source, self._wrapped, self._subsets, made.split, made.reuse, made.token
+        own = (
+            made.source,
+            self._wrapped,
+            self._subsets,
+            made.split,
+            made.reuse,
+            made.token,
+            made.statistics,
+        )
         return patience.reduced(Dataset, own)
 
 

@@ -270,7 +270,8 @@ def _of_subset(dataset: Any, steps: Any, how: _How) -> Any:
     if not issubclass(type(whole), Dataset) or _counts_from_end(dataset.indices):
         return _with(dataset, "dataset", whole)
     made = whole._pipeline
-    return Dataset(made.source, dataset, [dataset, *whole._subsets], made.split, made.reuse)
+    subsets, counted = [dataset, *whole._subsets], copy.copy(made.statistics)
+    return Dataset(made.source, dataset, subsets, made.split, made.reuse, None, counted)
 
 
 def _counts_from_end(indices: Any) -> bool:

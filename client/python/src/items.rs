@@ -1,13 +1,14 @@
 //! Items as Python sees them.
 
 use crate::array_layouts::ArrayLayouts;
+use crate::counters::Counters;
 use crate::error::raise;
 use crate::raw::arrays::array;
 use crate::raw::buffer::{Parts, View};
 use prebake_client::{Code, Error, Made};
 use prebake_fingerprint::Digest;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyRange, PyRangeMethods};
+use pyo3::types::{PyList, PyRange, PyRangeMethods};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -412,17 +413,8 @@ impl Items {
             .map_err(raise)
     }
 
-    /// What was counted in this process.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = py.detach(|| self.items.stats());
-        let dict = PyDict::new(py);
-        dict.set_item("computed", stats.computed)?;
-        dict.set_item("reused", stats.reused)?;
-        dict.set_item("followed", stats.followed)?;
-        dict.set_item("bypassed", stats.bypassed)?;
-        dict.set_item("verified", stats.verified)?;
-        dict.set_item("bytes_ram", stats.bytes_ram)?;
-        dict.set_item("bytes_ssd", stats.bytes_ssd)?;
-        Ok(dict)
+    /// Has all that was counted, and what will be, added to these counts. To be called once.
+    fn count_into(&self, py: Python<'_>, counters: &Counters) {
+        py.detach(|| self.items.count_into(counters.0.clone()));
     }
 }

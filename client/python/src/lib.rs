@@ -4,6 +4,7 @@
 //! GIL first; none of the library's locks is held while the GIL is taken.
 
 mod array_layouts;
+mod counters;
 mod error;
 mod exit;
 mod items;
@@ -73,6 +74,8 @@ fn after_fork() {
 /// interpreter's lock.
 #[pymodule(gil_used = true)]
 mod _native {
+    #[pymodule_export]
+    use super::counters::{CounterTable, Counters};
     #[pymodule_export]
     use super::error::Error;
     #[pymodule_export]

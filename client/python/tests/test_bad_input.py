@@ -292,7 +292,7 @@ def test_a_file_that_changes_while_it_is_read(folder: Path, step: Callable[[str]
         wrapped = prebake.wrap(names, [step])
         assert outcomes(wrapped, range(COUNT)) == expected
     # What another makes of the file as it is now is of nothing that was stored.
-    assert wrapped.stats().get("reused", 0) == 0
+    assert wrapped.stats()["reused"] == 0
 
 
 @pytest.mark.usefixtures("connected")

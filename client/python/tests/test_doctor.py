@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from prebake.demo.daemon import PrivateDaemon
 from prebake.runtime import programs
 
@@ -111,6 +113,43 @@ def test_a_script_whose_identity_differs(daemon: PrivateDaemon, tmp_path: Path) 
     (tmp_path / "job.py").write_text(UNSTABLE.replace("list({", "sorted({"))
     code, found = doctor(daemon, "--unstable", "--", sys.executable, "-u", "job.py", "input", cwd=tmp_path)
     assert (code, level(found, "unstable")) == (0, ["ok"])
+
+
+WORKERS = """
+import multiprocessing, sys
+import prebake
+
+NAMES = list({"apple", "pear", "cherry", "fig", "plum", "quince", "lime", "date"})
+
+def first(path):
+    return NAMES[0]
+
+class Reader:
+    def __init__(self, dataset):
+        self.dataset = dataset
+    def __call__(self, i):
+        return self.dataset[i]
+
+if __name__ == "__main__":
+    dataset = prebake.wrap(sys.argv[2:], [first])
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        pool.map(Reader(dataset), [0, 1])
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_what_workers_identify_is_compared(daemon: PrivateDaemon, tmp_path: Path, method: str) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    run = ("--unstable", "--", sys.executable, "job.py", method, "a", "b")
+    (tmp_path / "job.py").write_text(WORKERS)
+    code, found = doctor(daemon, *run, cwd=tmp_path)
+    assert code == 1 and {each["level"] for each in found} == {"fail"}
+    assert all("-> NAMES" in each["found"] for each in found), found
+    (tmp_path / "job.py").write_text(WORKERS.replace("list({", "sorted({"))
+    code, found = doctor(daemon, *run, cwd=tmp_path)
+    assert (code, level(found, "unstable")) == (0, ["ok"])
+    assert not found[0]["found"].startswith("0 "), found
 
 
 def test_an_object_whose_identity_differs(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def edit(new):
         pathlib.Path(name).write_text(f"{new} {name}")
 def show(of): print([of[i] for i in range(len(of))])
 WHEN
-print("reused", of.stats().get("reused", 0), file=sys.stderr)
+print("reused", of.stats()["reused"], file=sys.stderr)
 """
 #: Those of which all that is kept is known, and others.
 KNOWN = {

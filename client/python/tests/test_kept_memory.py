@@ -55,7 +55,7 @@ class Stepped:
     def __getitem__(self, i): return step(f"{i}.txt")
 expected = shown(Stepped() if step else plain, plain)
 assert shown(ds, d) == expected
-print(ds.stats().get("reused", 0))
+print(ds.stats()["reused"])
 """
 KEPT = {
     "an array of a long list": "self.many[i]",
@@ -102,7 +102,7 @@ def test_what_is_made_is_reused_also_beside_what_is_kept(
     main = MAIN.split("def shown(")[0].replace("ITEM", item) + "ds = prebake.wrap(D())\n"
     found = []
     for reused in (0, 6 - item.startswith("self.mean if")):
-        checked = f"assert ds.stats().get('reused', 0) == {reused}"
+        checked = f"assert ds.stats()['reused'] == {reused}"
         (tmp_path / "main.py").write_text(f"{main}print(shows([ds[i] for i in range(6)]))\n{checked}")
         found.append(run_main(daemon, tmp_path))
     assert found[0] == found[1]

@@ -41,7 +41,7 @@ def plain(dataset: Any) -> list[Any]:
 def job(dataset: Any) -> tuple[list[Any], int]:
     daemon._current = None
     wrapped = prebake.wrap(dataset)
-    return plain(wrapped), wrapped.stats().get("reused", 0)
+    return plain(wrapped), wrapped.stats()["reused"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

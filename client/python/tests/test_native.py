@@ -84,7 +84,9 @@ def test_elements_come_back_and_edits_of_them_do_not(
         assert (array == np.arange(COUNT, dtype=np.uint8)[:, None]).all()
         array[:] = 255
         del view, array
-    stats = items.stats()
+    counters = native.Counters()
+    items.count_into(counters)
+    stats = counters.read()
     assert stats["computed"] == COUNT and stats["bytes_ram"] == 2 * COUNT * SIZE
 
 

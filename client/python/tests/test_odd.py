@@ -99,7 +99,7 @@ def test_a_transform_that_changes_itself_is_not_stored(images: list[str]) -> Non
     assert all(np.array_equal(a, plain(path)) for a, path in zip(got, images, strict=True))
     fresh = prebake.wrap(images, [Counting(0.0)])
     by_batch(fresh)
-    assert fresh.stats().get("reused", 0) == 0
+    assert fresh.stats()["reused"] == 0
 
 
 class Placed:

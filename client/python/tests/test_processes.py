@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import random
 import select
 import signal
 import socket
@@ -122,9 +123,123 @@ def test_a_fork_of_a_job_that_finds_out_what_items_read(connected: Path, images:
             equal = all(np.array_equal(dataset[i], plain[i]) for i in range(len(images)))
         # Not one item more than the parent left: it uses the cache, over a connection of its own.
         stats = dataset.stats()
-        shared = stats["computed"] == len(images) - half and stats["reused"] >= half
+        shared = stats["computed"] == len(images) and stats["reused"] >= half
         os._exit(0 if equal and shared and not said else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def read(dataset: prebake.Dataset, places: list[int]) -> None:
+    """What a process does that reads some items one by one."""
+    for i in places:
+        dataset[i]
+
+
+def read_and_die(dataset: prebake.Dataset, places: list[int]) -> None:
+    """And one that is killed then."""
+    read(dataset, places)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def read_with_a_child(dataset: prebake.Dataset, places: list[int], method: str) -> None:
+    """And one whose child reads half of them."""
+    half = len(places) // 2
+    read(dataset, places[:half])
+    in_process(method, read, dataset, places[half:])
+
+
+def in_process(method: str, work: Any, *given: Any) -> int | None:
+    """Its exit code."""
+    process: Any = multiprocessing.get_context(method).Process(target=work, args=given)
+    process.start()
+    process.join()
+    return process.exitcode  # type: ignore[no-any-return]
+
+
+def served(stats: prebake.Stats) -> int:
+    """Elements that were asked for, however they came."""
+    return stats["computed"] + stats["reused"] + stats["followed"] + stats["bypassed"]
+
+
+METHODS = pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@METHODS
+@FORKS
+def test_what_workers_read_is_counted(connected: Path, images: list[str], method: str) -> None:
+    dataset, seen = prebake.wrap(images, [decode]), [0]
+    assert not any(dataset.stats().values())
+    for _ in range(3):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            pool.map(Worker(dataset), range(len(images)), chunksize=5)
+        seen.append(served(dataset.stats()))
+    stats = dataset.stats()
+    assert stats["computed"] == len(images) and stats["bypassed"] == 0
+    # Of the first, one may have computed what the other asked for.
+    assert seen[1] >= len(images) and seen[2] == seen[1] + len(images) and seen[3] == seen[2] + len(images)
+    assert stats["bytes_ram"] >= 2 * sum(np.asarray(Image.open(path)).nbytes for path in images)
+
+
+@METHODS
+@FORKS
+def test_what_a_worker_read_that_was_killed_is_counted(
+    connected: Path, images: list[str], method: str
+) -> None:
+    dataset = prebake.wrap(images, [decode])
+    assert in_process(method, read, dataset, list(range(len(images)))) == 0
+    before = dataset.stats()
+    assert before["computed"] == len(images)
+    assert in_process(method, read_and_die, dataset, [3, 1, 4, 1, 5]) == -signal.SIGKILL
+    assert dataset.stats()["reused"] == before["reused"] + 5
+
+
+@pytest.mark.parametrize("inner", ["fork", "spawn"])
+@pytest.mark.parametrize("outer", ["fork", "spawn"])
+@FORKS
+def test_what_a_childs_child_read_is_counted(
+    connected: Path, images: list[str], outer: str, inner: str
+) -> None:
+    dataset, places = prebake.wrap(images, [decode]), list(range(len(images)))
+    for _ in range(2):
+        before = served(dataset.stats())
+        assert in_process(outer, read_with_a_child, dataset, places, inner) == 0
+    assert served(dataset.stats()) == before + len(images)
+    assert dataset.stats()["computed"] == len(images)
+
+
+def read_in_random_turns(dataset: prebake.Dataset, seed: int) -> None:
+    """All items, and some of them again: one by one, some at once, and in batches."""
+    numbers = random.Random(seed)
+    for _ in range(numbers.randint(1, 3)):
+        order = numbers.sample(range(len(dataset)), len(dataset))
+        while order:
+            some, order = order[: (size := numbers.randint(1, 12))], order[size:]
+            kind = numbers.randrange(3)
+            if kind == 0:
+                read(dataset, some)
+            elif kind == 1:
+                dataset.__getitems__(some)
+            else:
+                list(dataset.batches(some, numbers.randint(1, 5)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@FORKS
+def test_all_that_processes_read_is_counted(connected: Path, images: list[str], seed: int) -> None:
+    numbers = random.Random(seed)
+    dataset = prebake.wrap(images, [decode])
+    seeds = [numbers.randrange(1 << 30) for _ in range(numbers.randint(1, 4))]
+    expected = sum(random.Random(each).randint(1, 3) for each in seeds) * len(images)
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=read_in_random_turns, args=(dataset, each)) for each in seeds[1:]]
+    for worker in workers:
+        worker.start()
+    read_in_random_turns(dataset, seeds[0])
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert served(dataset.stats()) == expected
+    assert dataset.stats()["computed"] == len(images)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -138,10 +253,13 @@ def test_the_loader_of_torch(connected: Path, images: list[str], method: str) ->
     loader: Any = data.DataLoader(
         dataset, batch_size=8, shuffle=True, num_workers=2, multiprocessing_context=method
     )
+    seen = []
     for _ in range(2):
         got = torch.cat(list(loader)).numpy()
         assert sorted(element.tobytes() for element in got) == sorted(plain.values())
+        seen.append(served(dataset.stats()))
     assert connected.stat().st_size == len(images)
+    assert dataset.stats()["computed"] == len(images) and seen[1] == seen[0] + len(images)
 
 
 def connections(folder: Path) -> int:

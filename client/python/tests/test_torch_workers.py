@@ -1,5 +1,6 @@
 """What asks which of a loader's workers it is in is made for that one, and for no other."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,45 @@ def test_a_function_in_a_stream_that_asks_is_made_for_that_worker(
     (tmp_path / "main.py").write_text(script)
     for _ in range(3):
         assert run_main(daemon, tmp_path).splitlines()[-1] == expected
+
+
+COUNTED = """
+import json, sys
+import numpy as np
+from torch.utils.data import DataLoader, Subset
+import prebake
+def load(path):
+    return np.fromfile(path, np.uint8)
+def served(stats):
+    return sum(stats[name] for name in ("computed", "reused", "followed", "bypassed"))
+if __name__ == "__main__":
+    wrapped = prebake.wrap([f"{n}.bin" for n in range(16)], [load])
+    loader = DataLoader(
+        {data}, 4, num_workers=2, persistent_workers={persistent}, multiprocessing_context="{method}"
+    )
+    seen = []
+    for _ in range(3):
+        for batch in loader:
+            pass
+        seen.append(served(wrapped.stats()))
+    print(json.dumps({{"seen": seen, **wrapped.stats()}}))
+"""
+
+
+DATA = ["wrapped", "Subset(wrapped, range(16))", "prebake.wrap(Subset(wrapped, range(16)))"]
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_what_workers_read_is_counted(
+    daemon: PrivateDaemon, tmp_path: Path, method: str, persistent: bool, data: str
+) -> None:
+    for n in range(16):
+        (tmp_path / f"{n}.bin").write_bytes(bytes([n]) * 5000)
+    script = COUNTED.format(method=method, persistent=persistent, data=data)
+    (tmp_path / "main.py").write_text(script)
+    found = json.loads(run_main(daemon, tmp_path).splitlines()[-1])
+    first, second, third = found.pop("seen")
+    assert found["computed"] == 16 and first >= 16
+    assert (second, third) == (first + 16, first + 32)

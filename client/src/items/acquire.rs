@@ -8,6 +8,7 @@ use crate::items::{Inner, Items, State};
 use crate::location::Location;
 use crate::mapped::blocks::Which;
 use crate::session::ITEMS_MAX;
+use crate::session::stats::Stats;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::{self, AcquireRequest};
 use std::collections::{HashMap, HashSet};
@@ -77,7 +78,10 @@ impl Items {
             search.done.bypass = search.wanted.iter().map(why).collect();
         }
         let mut state = inner.state.lock();
-        state.tally.stats.bypassed += search.done.bypass.len() as u64;
+        state.tally.add(&Stats {
+            bypassed: search.done.bypass.len() as u64,
+            ..Stats::default()
+        });
         inner.tell(state, true);
         Ok(search.done)
     }

@@ -1,6 +1,7 @@
 //! The items of a collection as one job sees them: which are known, where their elements lie.
 
 pub(crate) mod acquire;
+mod counted;
 pub(crate) mod elements;
 pub(crate) mod item_inputs;
 mod prefault;
@@ -19,7 +20,7 @@ use crate::inputs::Inputs;
 use crate::location::{Location, Span};
 use crate::mapped::blocks::Access;
 use crate::mapped::view::View;
-use crate::session::report::{Outcome, Stats, Tally};
+use crate::session::report::Tally;
 use crate::session::{OpenItems, Session, Staged};
 use crate::sparse::Sparse;
 use parking_lot::Mutex;
@@ -237,24 +238,6 @@ impl Items {
             .filter(|i| state.held.contains(i))
             .collect()
     }
-
-    /// What was counted in this process.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        match self.0.session.is_here() {
-            true => self.0.state.lock().tally.stats,
-            false => Stats::default(),
-        }
-    }
-
-    /// Tells the daemon what was read since the last report. Happens by itself some times a second and on drop.
-    pub fn report(&self) {
-        if self.0.session.is_here() {
-            self.0.tell(self.0.state.lock(), false);
-            self.0.session.flush_learned();
-            self.0.session.wait_until_told();
-        }
-    }
 }
 
 impl Drop for Items {
@@ -334,39 +317,6 @@ impl Inner {
             }
         }
         Ok(layout.map(|layout| (runs, layout)))
-    }
-
-    /// Counts these, and reports if it is time to.
-    pub(crate) fn served(&self, mut state: parking_lot::MutexGuard<'_, State>, indices: &[usize]) {
-        for &i in indices {
-            self.count(&mut state, i);
-            state.read_order.read(i);
-        }
-        self.tell_ahead(&mut state);
-        let sweep = state.first_sweep.take();
-        self.tell(state, true);
-        if let Some(sweep) = sweep {
-            sweep.begin_beside(self);
-        }
-    }
-
-    fn count(&self, state: &mut State, i: usize) {
-        if let Some(found) = state.found.filled_mut(i) {
-            let block = self.session.block_of(&found.location);
-            state.tally.served(block, &found.location, found.outcome);
-            found.outcome = Outcome::Hit;
-            found.touched = true;
-        }
-    }
-
-    /// Reports if it is time to, or in any case; lets go of the state first.
-    pub(crate) fn tell(&self, mut state: parking_lot::MutexGuard<'_, State>, if_due: bool) {
-        let now = if_due.then(|| self.session.clock.elapsed());
-        let report = state.tally.report(now);
-        drop(state);
-        if let Some(report) = report {
-            self.session.tell(self.collection, report);
-        }
     }
 }
 

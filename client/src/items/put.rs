@@ -4,9 +4,15 @@ use crate::error::{Code, Error, Result};
 use crate::items::{Inner, Items};
 use crate::session::Staged;
 use crate::session::report::Outcome;
+use crate::session::stats::Stats;
 use prebake_fingerprint::Digest;
 use prebake_proto::v1::Element;
 use std::sync::Arc;
+
+/// An element that was stored, and one that was not.
+const NONE: Stats = Stats::of([0; Stats::COUNTS]);
+const COMPUTED: Stats = Stats { computed: 1, ..NONE };
+const BYPASSED: Stats = Stats { bypassed: 1, ..NONE };
 
 /// How an element was made.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,7 +48,7 @@ impl Items {
         drop(state);
         if !holds {
             inner.give_back(&[lease.fingerprint])?;
-            inner.state.lock().tally.stats.bypassed += 1;
+            inner.state.lock().tally.add(&BYPASSED);
             return Ok(false);
         }
         let element = Element {
@@ -72,13 +78,10 @@ impl Items {
         if stored.is_err() {
             inner.give_back(&[lease.fingerprint])?;
         }
-        let stats = &mut inner.state.lock().tally.stats;
-        match stored {
-            Ok(()) => {
-                stats.computed += 1;
-                return Ok(true);
-            }
-            Err(_) => stats.bypassed += 1,
+        let counted = if stored.is_ok() { COMPUTED } else { BYPASSED };
+        inner.state.lock().tally.add(&counted);
+        if stored.is_ok() {
+            return Ok(true);
         }
         // Of these there will be room again, or it is this element's own.
         let passes = |e: &Error| matches!(e.code(), Code::TooLarge | Code::Exhausted);

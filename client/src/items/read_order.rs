@@ -1,6 +1,7 @@
 //! The order in which a job will read its items, and how far ahead of it the daemon was told.
 
 use super::{Inner, State};
+use crate::session::stats::Stats;
 
 /// Items of the order that may be passed over at once: a job may have had some from elsewhere.
 const SKIPPED_MAX: usize = 64;
@@ -62,7 +63,13 @@ impl Inner {
     /// Tells the daemon of the next items of the order that are not mapped, as many as it reads ahead, up to the first of
     /// which it is not known where it lies.
     pub(crate) fn tell_ahead(&self, state: &mut State) {
-        state.tally.stats.bytes_ssd += self.session.take_from_ssd();
+        let bytes_ssd = self.session.take_from_ssd();
+        if bytes_ssd > 0 {
+            state.tally.add(&Stats {
+                bytes_ssd,
+                ..Stats::default()
+            });
+        }
         let order = &mut state.read_order;
         let mut room = self.session.room();
         if room == 0 || order.place == order.order.len() {

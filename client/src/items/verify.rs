@@ -4,6 +4,7 @@ use crate::connection::channel::DEADLINE;
 use crate::error::Result;
 use crate::items::Items;
 use crate::mapped::view::View;
+use crate::session::stats::Stats;
 use prebake_fingerprint::{Digest, FileStat};
 use prebake_proto::leaf::cut;
 use prebake_proto::v1::MismatchRequest;
@@ -54,9 +55,11 @@ impl Items {
         if !self.0.session.is_here() {
             return;
         }
-        let mut state = self.0.state.lock();
-        state.tally.stats.verified += 1;
-        state.tally.stats.verify_cpu_ns += cpu_ns;
+        self.0.state.lock().tally.add(&Stats {
+            verified: 1,
+            verify_cpu_ns: cpu_ns,
+            ..Stats::default()
+        });
     }
 
     /// Tells the daemon that the element of item `i` is not what it was when it is computed again, and in words what differs:

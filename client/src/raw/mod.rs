@@ -1,6 +1,7 @@
 //! Shared memory, inherited descriptors and traced commands. All `unsafe` of the crate is in this module.
 
 mod buffer;
+mod counters;
 mod gather;
 mod inherited;
 mod preempted;
@@ -16,10 +17,12 @@ mod watch;
 mod writers;
 
 pub(crate) use buffer::Buffer;
+pub(crate) use counters::{CounterMemory, LINES as COUNTER_LINES};
 pub(crate) use gather::Gather;
 pub use inherited::after_fork;
 pub(crate) use inherited::{ClosedInChild, OfProcess};
 pub(crate) use preempted::preemptions;
+pub(crate) use process::current as process_id;
 pub(crate) use readable::{Held, Readable};
 pub(crate) use region::{Lent, Region};
 pub(crate) use shared::SharedMemory;

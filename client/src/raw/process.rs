@@ -18,7 +18,7 @@ static NOT_KEPT: AtomicI32 = AtomicI32::new(0);
 const NO_ADVICE: i32 = -1;
 
 /// The id of this process, as `getpid` tells it.
-pub(super) fn current() -> i32 {
+pub(crate) fn current() -> i32 {
     let mut page = PAGE.load(Ordering::Acquire).cast_const();
     if page.is_null() {
         page = begin();

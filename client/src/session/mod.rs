@@ -2,9 +2,11 @@
 
 pub(crate) mod autostart;
 pub(crate) mod content_memo;
+pub(crate) mod counters;
 pub(crate) mod report;
 pub(crate) mod ssd_reader;
 mod staging;
+pub(crate) mod stats;
 
 pub(crate) use staging::Staged;
 

@@ -1,6 +1,8 @@
 //! What a job read, counted here and told to the daemon now and then.
 
 use crate::location::Location;
+use crate::session::counters::Counters;
+use crate::session::stats::Stats;
 use prebake_proto::v1::{BlockReads, Report};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,31 +22,12 @@ pub(crate) enum Outcome {
     Own,
 }
 
-/// Counts of one process and collection since it began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Elements computed and stored.
-    pub computed: u64,
-    /// Elements served that were there.
-    pub reused: u64,
-    /// Elements served that another job was computing when they were first asked for.
-    pub followed: u64,
-    /// Elements computed and not stored.
-    pub bypassed: u64,
-    /// Elements served that were computed again and found to be the same, and the CPU time of that in nanoseconds.
-    pub verified: u64,
-    /// See `verified`.
-    pub verify_cpu_ns: u64,
-    /// Bytes served, all of them from RAM in the end.
-    pub bytes_ram: u64,
-    /// Bytes that the daemon read from SSD for that: of elements what surrounds them too, and whole blocks that it kept.
-    pub bytes_ssd: u64,
-}
-
 /// Counts, and which of them were not reported yet.
 #[derive(Default)]
 pub(crate) struct Tally {
-    pub(crate) stats: Stats,
+    stats: Stats,
+    /// Where the same is counted for this and other processes.
+    counters: Option<Counters>,
     told: Stats,
     told_at: Duration,
     reads: HashMap<Block, Reads>,
@@ -59,15 +42,40 @@ type Block = (u64, u32);
 type Reads = (u32, u64);
 
 impl Tally {
-    /// Counts an element served from the cache.
-    pub(crate) fn served(&mut self, block: Block, location: &Location, outcome: Outcome) {
+    /// All that was counted.
+    pub(crate) fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Counts more. Elsewhere too, before it is handed out: a process may be killed at any time.
+    pub(crate) fn add(&mut self, more: &Stats) {
+        self.stats = self.stats.plus(more);
+        if let Some(counters) = &self.counters {
+            counters.add(more);
+        }
+    }
+
+    /// Has these count all that was counted, and what will be.
+    pub(crate) fn count_into(&mut self, counters: Counters) {
+        counters.add(&self.stats);
+        self.counters = Some(counters);
+    }
+
+    /// Notes an element served from the cache; `counted` is to be added once for all of a batch.
+    pub(crate) fn served(
+        &mut self,
+        block: Block,
+        location: &Location,
+        outcome: Outcome,
+        counted: &mut Stats,
+    ) {
         match outcome {
-            Outcome::Hit => self.stats.reused += 1,
-            Outcome::Follow => self.stats.followed += 1,
+            Outcome::Hit => counted.reused += 1,
+            Outcome::Follow => counted.followed += 1,
             Outcome::Own => {}
         }
         let bytes = location.bytes.len() as u64;
-        self.stats.bytes_ram += bytes;
+        counted.bytes_ram += bytes;
         match &mut self.last {
             Some((last, (elements, total))) if *last == block => {
                 *elements += 1;
@@ -130,9 +138,12 @@ mod tests {
             segment: 7,
             bytes: start..end,
         };
+        let mut counted = Stats::default();
         for (block, bytes) in [((7, 0), 10), ((7, 0), 5), ((7, 1), 3), ((8, 0), 1), ((7, 0), 2)] {
-            tally.served(block, &location(0, bytes), Outcome::Hit);
+            tally.served(block, &location(0, bytes), Outcome::Hit, &mut counted);
         }
+        tally.add(&counted);
+        assert_eq!((tally.stats().reused, tally.stats().bytes_ram), (5, 21));
         let told = tally.report(None).unwrap();
         let mut reads: Vec<_> = told
             .reads
@@ -142,5 +153,18 @@ mod tests {
         reads.sort_unstable();
         assert_eq!(reads, [(7, 0, 3, 17), (7, 1, 1, 3), (8, 0, 1, 1)]);
         assert!(tally.report(None).is_none());
+    }
+
+    #[test]
+    fn what_was_counted_before_is_counted_elsewhere_too() {
+        let (mut tally, counters) = (Tally::default(), Counters::default());
+        let computed = |computed| Stats {
+            computed,
+            ..Stats::default()
+        };
+        tally.add(&computed(2));
+        tally.count_into(counters.clone());
+        tally.add(&computed(3));
+        assert_eq!((tally.stats(), counters.read()), (computed(5), computed(5)));
     }
 }

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import Any
 
-from prebake.doctor.unstable import described
+from prebake.doctor.recording import described
 
 #: Two hash seeds that order sets of strings differently in nearly every case.
 SEEDS = ("1", "2718281828")

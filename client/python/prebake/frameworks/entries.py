@@ -23,6 +23,7 @@ from prebake.reads.recorder import Background, Recorder
 from prebake.reads.settled import SETTLED_NS
 from prebake.runtime.errors import Code, Refused, warn_once
 from prebake.runtime.refusals import not_cached
+from prebake.runtime.statistics import Stats
 from prebake.watched.held_files import HeldFiles
 from prebake.watched.watched import Watched, refuse_unheard
 from prebake.watched.watched_runs import WatchedComputation
@@ -162,7 +163,7 @@ class Entries(WatchedComputation):
         """Whether value i can be read by other processes, as far as this one knows."""
         return self._watched.is_stored(i)
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> Stats:
         """Values by outcome (computed, reused, followed, bypassed), as this process saw them."""
         return self._watched.stats()
 

@@ -23,6 +23,7 @@ from prebake.reads import external_inputs
 from prebake.runtime import daemon
 from prebake.runtime.errors import warn_once
 from prebake.runtime.refusals import not_cached
+from prebake.runtime.statistics import Statistics
 from prebake.trial.trial import Trial
 
 #: An item can be evicted between being located and being read. So often in a row, it is computed here
@@ -35,6 +36,7 @@ class LeaseClient:
 
     `verifier` computes hits again, where that is asked for or has to be proven; without it the items are no
     values of the user's. `trial` is that of a function, which is called `inside` those `with` statements.
+    What is read and computed is counted in `statistics`, or else for these items alone.
     """
 
     def __init__(
@@ -44,13 +46,14 @@ class LeaseClient:
         verifier: verify.Verifier | None = None,
         trial: Trial | None = None,
         inside: Sequence[str] = (),
+        statistics: Statistics | None = None,
     ) -> None:
         self._computation = computation
         #: Verifies a share of the hits, where that is asked for.
         self._verifier = verifier if verify.share() else None
         self._trial = trial
         self.collection = OpenCollection(
-            computation, verifier, trial, inside, verified=self._verifier is not None
+            computation, verifier, trial, inside, self._verifier is not None, statistics
         )
         self.costs = LeaseCosts()
         #: Items to compute here, and why they are not shared.

@@ -14,6 +14,7 @@ from prebake.proof.verify import Verifier
 from prebake.runtime import daemon
 from prebake.runtime.errors import Code, Refused, warn_once
 from prebake.runtime.refusals import not_cached
+from prebake.runtime.statistics import Statistics, Stats
 from prebake.trial.trial import Trial
 from prebake.world import opened, world
 
@@ -31,7 +32,7 @@ class OpenCollection:
 
     `verifier` computes hits again, where that has to be proven: without it the items are no values of the
     user's. `trial` is that of a function, and `inside` says which `with` statements it is called in. Where
-    hits are `verified`, none is served at once.
+    hits are `verified`, none is served at once. What is read and computed is counted in `statistics`.
     """
 
     def __init__(
@@ -41,10 +42,12 @@ class OpenCollection:
         trial: Trial | None,
         inside: Sequence[str],
         verified: bool,
+        statistics: Statistics | None = None,
     ) -> None:
         self._computation = computation
         self._verifier, self._trial = verifier, trial
         self.inside, self._verified = inside, verified
+        self._statistics = Statistics() if statistics is None else statistics
         #: What the items are of, as it was planned; and the world that it was opened in.
         self.planned: Any = None
         self.world: world.World | None = None
@@ -54,10 +57,8 @@ class OpenCollection:
         self.ready: WarmRead | None = None
         self._connection: daemon.Connection | None = None
         self._items: Any = None
-        #: What was counted until an item did not reproduce: nothing more is read or stored here.
-        self._left: dict[str, int] | None = None
-        #: What was counted in other worlds.
-        self._earlier: dict[str, int] = {}
+        #: An item did not reproduce: nothing more is read or stored here.
+        self._is_left = False
         #: Changes in a row, and values in a row that could not be stored.
         self._changes = self._odd = 0
         self._unstorable = False
@@ -66,7 +67,7 @@ class OpenCollection:
 
     def items(self) -> Any:
         """The native items; None while everything is computed here."""
-        if self._left is not None:
+        if self._is_left:
             return None
         connection = daemon.connection()
         if connection is not self._connection:
@@ -82,7 +83,6 @@ class OpenCollection:
         their locks may be held by a thread that is not here."""
         if self._connection is not None and self._connection.pid != os.getpid():
             daemon.keep_inherited(self._items)
-            self._earlier = {}
             self.reset()
         return self._items
 
@@ -110,20 +110,19 @@ class OpenCollection:
 
     def leave(self) -> None:
         """Reads and stores nothing more: an item did not reproduce."""
-        self._left = self.stats()
+        self._is_left = True
         self.reset()
 
-    def stats(self) -> dict[str, int]:
-        """What this process took from the cache and what it computed, by the native module's count."""
-        if self._left is not None:
-            return dict(self._left)
-        items = self.opened()
-        now = dict(items.stats()) if items is not None else {}
-        return {name: now.get(name, 0) + self._earlier.get(name, 0) for name in {**self._earlier, **now}}
+    def stats(self) -> Stats:
+        """What was taken from the cache and what was computed, by the native module's count."""
+        return self._statistics.read()
 
     def _open(self, connection: daemon.Connection) -> None:
         try:
-            self._items = self._opened_here(connection.job)
+            items = self._opened_here(connection.job)
+            if items is not None:
+                items.count_into(self._statistics.counters())
+            self._items = items
         except daemon.native().Error as error:
             daemon.failed(error)
         except Exception as error:
@@ -256,7 +255,6 @@ class OpenCollection:
         if was is not None:
             now = world.current(self.inside)
             if now is not was and (now is None or now.digest != was.digest):
-                self._earlier = self.stats()
                 self.reset()
 
 

@@ -44,6 +44,9 @@ class WarmRead(NamedTuple):
         if len(set(indices)) < len(indices):
             # Each is given a value of its own.
             return None
+        if len(indices) > 1 and self.items.missing(indices):
+            # Those before the first that is missing would be read twice, and counted so.
+            return None
         found = map(self.items.get, indices, itertools.repeat(validated))
         elements = _unless_refused(lambda: list(itertools.takewhile(_is_there, found)))
         if elements is None or len(elements) < len(indices):

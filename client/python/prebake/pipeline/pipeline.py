@@ -22,6 +22,7 @@ from prebake.pipeline.warm_path import WarmPath
 from prebake.purity import tripwire
 from prebake.runtime.errors import Code, Refused
 from prebake.runtime.refusals import not_cached
+from prebake.runtime.statistics import Statistics
 from prebake.runtime.working_folder import working_folder
 from prebake.sources.source import Source, Step
 
@@ -40,10 +41,13 @@ class Pipeline:
         split: int | None = None,
         reuse: Reuse | None = None,
         token: str | None = None,
+        statistics: Statistics | None = None,
     ) -> None:
         """`split` is how many steps its user says are deterministic, and no more; `reuse` keeps what the
-        others make for as often as the user says; `token` names the same pipeline in other processes."""
+        others make for as often as the user says; `token` names the same pipeline in other processes, and
+        `statistics` counts what they read."""
         self.token = token_of(self, token)
+        self.statistics = Statistics.shared() if statistics is None else statistics
         self.source = source
         self.split = split
         self.reuse = reuse
@@ -68,7 +72,9 @@ class Pipeline:
         end = len(steps) if self.split is None else min(self.split, len(steps))
         random = (i for i, step in enumerate(steps[:end]) if self._findings.is_random(step))
         cut = Cut(steps, next(random, end))
-        self._items = SharedItems(self.source, cut, self.split, self._findings, folder, inside)
+        self._items = SharedItems(
+            self.source, cut, self.split, self._findings, folder, inside, self.statistics
+        )
         self.warm = WarmPath(self.source, cut, self._items, self.token)
         if self.reuse is not None:
             self.reuse.begin(_FinishedItems(self, self._items), self.source.count)
@@ -128,6 +134,9 @@ class Pipeline:
                 # A setting that the job switched may stand otherwise: then the items are opened anew.
                 items.client.collection.look_around()
             return False
+        if not cut.is_due:
+            # It is another pipeline.
+            self.statistics.begin_anew()
         self.restart()
         return True
 

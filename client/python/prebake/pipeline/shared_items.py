@@ -26,6 +26,7 @@ from prebake.reads.recorder import Recorder
 from prebake.runtime import daemon
 from prebake.runtime.errors import Code, Refused, warn_once
 from prebake.runtime.refusals import not_cached
+from prebake.runtime.statistics import Statistics
 from prebake.sources.source import Source
 from prebake.sources.step_runs import StepRuns
 
@@ -41,6 +42,7 @@ class SharedItems(Computation):
         findings: Findings,
         folder: str,
         inside: Sequence[str],
+        statistics: Statistics,
     ) -> None:
         self._source, self.cut, self._findings = source, cut, findings
         #: The pipeline was restarted: other items stand in the place of these.
@@ -50,9 +52,8 @@ class SharedItems(Computation):
         self._scope = Scope()
         self._planning = Planning(source, cut, split, self.subgraph, findings, self._scope)
         self.runs = StepRuns(source, cut.steps, split)
-        self.client = LeaseClient(
-            self, source.count, verifier=Verifier(self._anew, self._tolerance, self._blamed), inside=inside
-        )
+        verifier = Verifier(self._anew, self._tolerance, self._blamed)
+        self.client = LeaseClient(self, source.count, verifier=verifier, inside=inside, statistics=statistics)
         self.intermediate = IntermediateCut(self._client_at)
         self.inputs = Inputs(
             source, self.client, self.intermediate.clients, self._discover, self._planning.steps_that_read

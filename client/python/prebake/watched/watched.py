@@ -24,6 +24,7 @@ from prebake.reads import external_inputs
 from prebake.reads.record import stat_of
 from prebake.reads.stat_observations import KIND, Look
 from prebake.runtime.errors import Code, Refused
+from prebake.runtime.statistics import Statistics, Stats
 from prebake.trial.trial import Trial
 from prebake.watched.watched_runs import WatchedComputation, WatchedRuns
 from prebake.world import world
@@ -66,6 +67,7 @@ class Watched:
         self._runs = WatchedRuns(computation, background, scope or Scope())
         self._count, self._trial, self._inside = count, trial, inside
         self._extensible = extensible
+        self._statistics = Statistics()
         self._since = time.monotonic()
         #: What inputs find as they were declared, and with further files; None until there are some.
         self.client = self._client(_AsDeclared(self, self._runs))
@@ -101,11 +103,9 @@ class Watched:
         """Files that item i is known to read beside those declared."""
         return self._runs.found.get(i, [])
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> Stats:
         """Values by outcome; see `OpenCollection.stats`."""
-        first = self.client.collection.stats()
-        further = {} if self._further is None else self._further.collection.stats()
-        return {name: first.get(name, 0) + further.get(name, 0) for name in first | further}
+        return self._statistics.read()
 
     def begun_in(self) -> world.World | None:
         """The world that a function was called in: what its call does may change it."""
@@ -127,7 +127,9 @@ class Watched:
     def _client(self, entries: _Entries) -> LeaseClient:
         tolerance = self._runs.computation.tolerance
         verifier = Verifier(entries.anew, tolerance, proves=_is_value, again=entries.once_more)
-        entries.client = LeaseClient(entries, self._count, verifier, self._trial, self._inside)
+        entries.client = LeaseClient(
+            entries, self._count, verifier, self._trial, self._inside, self._statistics
+        )
         return entries.client
 
     def _take(self, indices: Sequence[int], held: Sequence[Held], got: dict[int, Any]) -> None:

@@ -21,7 +21,6 @@ import sys
 import threading
 import time
 import types
-import weakref
 from typing import Any
 
 #: What programs import. Those that are not installed are left out, and so are the programs that need them.
@@ -72,13 +71,12 @@ def warm() -> None:
     gc.freeze()
 
 
-#: Elements by outcome of this child's collections that are gone; and those that are not.
-_counts: dict[str, int] = {}
-_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+#: In which this child's collections count elements by outcome; several may have the same.
+_statistics: list[Any] = []
 
 
 def count_elements() -> None:
-    """Notes what each collection of the user's values reused and computed, without keeping one alive."""
+    """Keeps what each collection of the user's values counts in, without keeping one alive."""
     from prebake.leases.open_collection import OpenCollection
 
     begin = OpenCollection.__init__
@@ -86,14 +84,9 @@ def count_elements() -> None:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
         if of_user(self):
-            _alive.add(self)
+            _statistics.append(self._statistics)
 
-    def __del__(self: Any) -> None:
-        with contextlib.suppress(Exception):
-            if of_user(self):
-                note(self)
-
-    OpenCollection.__init__, OpenCollection.__del__ = __init__, __del__  # type: ignore[method-assign]
+    OpenCollection.__init__ = __init__  # type: ignore[method-assign]
 
 
 def of_user(collection: Any) -> bool:
@@ -101,13 +94,14 @@ def of_user(collection: Any) -> bool:
     return collection._verifier is not None or type(collection._computation).__name__ == "Chain"
 
 
-def note(collection: Any) -> None:
-    for name, count in collection.stats().items():
-        if name in ("reused", "computed"):
-            _counts[name] = _counts.get(name, 0) + count
+def counts() -> dict[str, int]:
+    """What was counted in all."""
+    different = {id(each.counters()): each.counters() for each in _statistics}
+    found = [each.read() for each in different.values()]
+    return {name: sum(each[name] for each in found) for name in ("reused", "computed")}
 
 
-def run(request: dict[str, Any], out: int, said: int, counts: int) -> None:
+def run(request: dict[str, Any], out: int, said: int, counted: int) -> None:
     """The child: becomes the program, and never returns."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -135,9 +129,7 @@ def run(request: dict[str, Any], out: int, said: int, counts: int) -> None:
             threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
         with contextlib.suppress(BaseException):
-            for collection in list(_alive):
-                note(collection)
-            os.write(counts, json.dumps(_counts).encode())
+            os.write(counted, json.dumps(counts()).encode())
         with contextlib.suppress(BaseException):
             sys.stdout.flush()
             sys.stderr.flush()
