@@ -223,6 +223,21 @@ class Dataset(Transparent, Standing[T_co], Generic[T_co]):
 
         What copies of it did counts, and what other processes did that have it by fork or by pickle, such as
         a loader's workers.
+
+        Returns
+        -------
+        Stats
+            Each count, also where it is zero.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import prebake
+        >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [Path.read_text])
+        >>> texts = list(ds)
+        >>> counts = ds.stats()
+        >>> counts["computed"] + counts["reused"] + counts["bypassed"] == len(texts)
+        True
         """
         return self._pipeline.statistics.read()
 

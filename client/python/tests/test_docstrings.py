@@ -30,15 +30,12 @@ def functions(cls: type) -> list[str]:
     return [name for name, value in vars(cls).items() if name[0] != "_" and isinstance(value, kinds)]
 
 
-#: What it counts is told by name.
-COUNTS = "Dataset.stats"
 SHIMS = ["hf.map", "tf.cache", "wds.cached"]
 METHODS = [
     f"{name}.{each}"
     for name in prebake.__all__
     if isinstance(getattr(prebake, name), type)
     for each in functions(getattr(prebake, name))
-    if f"{name}.{each}" != COUNTS
 ]
 NAMES = [*prebake.__all__, *METHODS, *SHIMS]
 

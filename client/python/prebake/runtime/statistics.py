@@ -15,7 +15,14 @@ from prebake.runtime import daemon
 
 
 class Stats(TypedDict):
-    """Elements by how they came to a job, and bytes by where they came from."""
+    """Elements by how they came to a job, and bytes by where they came from.
+
+    Examples
+    --------
+    >>> import prebake
+    >>> sorted(prebake.Stats.__annotations__)[:2]
+    ['bypassed', 'bytes_ram']
+    """
 
     #: Computed and stored.
     computed: int
