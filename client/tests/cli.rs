@@ -352,7 +352,33 @@ fn status_is_one_json_object_with_the_totals() {
         people.contains("2 reused (2 hits, 0 followed), 2 computed (2 new graph)"),
         "{people}"
     );
-    assert!(place.prebake(&["gc"]).status.success());
+}
+
+#[test]
+fn gc_drops_nothing_unless_it_is_told_what_may_stay() {
+    let place = Place::new();
+    place.clean();
+    let entries = || {
+        let status = place.prebake(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        status["totals"]["entries"].as_u64()
+    };
+    assert_eq!(entries(), Some(2));
+    let refused = place.prebake(&["gc"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    for part in [
+        "nothing was dropped",
+        "prebake gc --to 10G",
+        "--to 0 drops everything",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(refused.stdout.is_empty());
+    assert!(place.prebake(&["gc", "--to", "1G"]).status.success());
+    assert_eq!(entries(), Some(2), "they are fewer bytes than may stay");
+    assert!(place.prebake(&["gc", "--to", "0"]).status.success());
+    assert_eq!(entries(), Some(0));
 }
 
 fn graph(file: &Path, operators: &str) {

@@ -69,11 +69,11 @@ enum Verb {
     Verify(verify::Arguments),
     /// Check the daemon, its folder and this machine. Exits with 1 if a check fails.
     Doctor(doctor::Arguments),
-    /// Drop what is cheapest to compute again until the disk holds no more than so many bytes.
+    /// Drop what is cheapest to compute again, of all users, until the disk holds no more than so many bytes.
     Gc {
-        /// Bytes that may stay: a number, or with K, M, G (powers of 1024).
-        #[arg(long, default_value = "0")]
-        to: String,
+        /// Bytes that may stay: a number, or with K, M, G (powers of 1024). 0 drops everything.
+        #[arg(long, value_name = "SIZE")]
+        to: Option<String>,
     },
     /// Four jobs sharing one preprocessing; further arguments are the demo's own.
     Demo {
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         Verb::Explain { target, json } => explain::explain(dir.as_deref(), target, json),
         Verb::Verify(arguments) => verify::verify(dir, &arguments),
         Verb::Doctor(arguments) => doctor::doctor(dir.as_deref(), arguments),
-        Verb::Gc { to } => status::gc(dir.as_deref(), &to),
+        Verb::Gc { to } => status::gc(dir.as_deref(), to.as_deref()),
         Verb::Demo { arguments } => programs::demo(&arguments),
         Verb::Fingerprint { file } => graphs::fingerprint(&file),
         Verb::Diff { a, b } => graphs::diff(&a, &b),

@@ -24,8 +24,12 @@ pub fn status(dir: Option<&Path>, json: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Evicts until at most `to` bytes are left.
-pub fn gc(dir: Option<&Path>, to: &str) -> Outcome {
+/// Evicts until at most `to` bytes are left. Without a size it would be everything, of all users: that has to be said.
+pub fn gc(dir: Option<&Path>, to: Option<&str>) -> Outcome {
+    let to = to.ok_or(
+        "gc needs --to SIZE, the bytes that may stay, and nothing was dropped: write prebake gc --to 10G (--to 0 drops \
+         everything, of all users)",
+    )?;
     let bytes = parse_bytes(to).ok_or_else(|| format!("{to:?} is no size: write 500M or 20G"))?;
     let freed = control(dir)?.gc(bytes).map_err(|e| e.to_string())?;
     say!(
