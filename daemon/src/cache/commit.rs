@@ -5,7 +5,6 @@ use crate::{
     cache::{Cache, collection_notes},
     collection::{Collection, Item, lease::Token},
     error::{Error, Kind, Result},
-    history::misses::Cause,
     index::Space,
     memory::{BLOCK_BYTES, BlockWriter, Staging, heap},
     segment::{Cost, ELEMENT_BYTES_MAX, Location, OpenSegment, Row, Segment, WriteBehind, description},
@@ -13,10 +12,7 @@ use crate::{
     system::task,
     tier::ssd::Why,
 };
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// Size at which a segment is closed: large enough that one sync serves hundreds of elements, small
 /// enough to be a unit of eviction.
@@ -185,20 +181,7 @@ impl Cache {
                 let planned_empty = session.planned_empty(collection.id);
                 let row = (&segment, number);
                 let missed = collection.insert(&item, row, cost, planned_empty, &self.ssd);
-                let reason = missed.reason;
-                let tell = |cause: &mut Cause| {
-                    cause.name(&item.name);
-                    cause.gone = missed.gone.or(cause.gone);
-                };
-                if !collection.is_bookkeeping() {
-                    self.misses
-                        .add(session, collection, reason, self.clock.wall_ns(), tell);
-                }
-                self.metrics.elements.with_label_values(&["miss"]).inc();
-                self.metrics.misses.with_label_values(&[reason.text()]).inc();
-                self.metrics.cpu_spent.inc_by(cost.cpu_ns as f64 / 1e9);
-                session.counts.misses.fetch_add(1, Ordering::Relaxed);
-                session.counts.spent_ns.fetch_add(cost.cpu_ns, Ordering::Relaxed);
+                self.computed(session, collection, &item.name, missed, cost.cpu_ns);
                 Committed::At(location)
             }
             Err(error) => {

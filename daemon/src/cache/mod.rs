@@ -4,6 +4,7 @@
 pub(crate) mod block_service;
 pub(crate) mod collection_notes;
 pub mod commit;
+pub(crate) mod counts;
 pub mod descriptors;
 pub mod mismatch;
 pub mod open;
@@ -30,10 +31,7 @@ use crate::{
     tier::{IndexSpace, ram::RamTier, ssd::SsdTier},
 };
 use prebake_fingerprint::{Digest, Graph};
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// Longest a caller may hold a lease: an hour, for whole programs. Death ends it sooner.
 pub const LEASE_MAX: Duration = Duration::from_secs(3600);
@@ -196,34 +194,6 @@ impl Cache {
     /// Whether a block waits for the disk: it is then in RAM whatever moka says.
     pub fn is_pinned(&self, id: BlockId) -> bool {
         self.ssd.get(id.segment).is_some_and(|s| s.is_pinned(id.index))
-    }
-
-    /// Counts what a client read through its own maps.
-    pub fn served(&self, session: &Session, collection: &Collection, hits: u64, follows: u64, bypasses: u64) {
-        let saved_ns = collection.served(hits, follows);
-        let saved_s = saved_ns as f64 / 1e9;
-        let elements = &self.metrics.elements;
-        elements.with_label_values(&["hit"]).inc_by(hits);
-        elements.with_label_values(&["follow"]).inc_by(follows);
-        elements.with_label_values(&["bypass"]).inc_by(bypasses);
-        self.metrics.cpu_saved.inc_by(saved_s);
-        self.metrics
-            .money_saved
-            .inc_by(saved_s / 3600.0 * self.config.cpu_hour_price);
-        let counts = &session.counts;
-        counts.hits.fetch_add(hits, Ordering::Relaxed);
-        counts.follows.fetch_add(follows, Ordering::Relaxed);
-        counts.bypasses.fetch_add(bypasses, Ordering::Relaxed);
-        counts.saved_ns.fetch_add(saved_ns, Ordering::Relaxed);
-    }
-
-    /// Counts hits that a client computed again, and found to be the same.
-    pub fn verified(&self, collection: &Collection, hits: u64, cpu_ns: u64) {
-        if hits > 0 {
-            collection.verified(hits, 0, cpu_ns);
-            self.metrics.verify.hits.inc_by(hits as f64);
-            self.metrics.verify.cpu.inc_by(cpu_ns as f64 / 1e9);
-        }
     }
 
     /// Counts reads of one block, for both tiers' policies.

@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod entries;
 pub(crate) mod fingerprint_tag;
 pub mod graphs;
+mod kind;
 pub mod lease;
 pub(crate) mod name_filter;
 pub(crate) mod reason;
@@ -205,13 +206,10 @@ impl Collection {
         let mut state = self.state.lock();
         state.leases.end(item.fingerprint);
         let missed = state.missed(tag, name, planned_empty, ssd);
-        let reason = missed.reason;
         let (segment, row) = row;
         state.entries.insert(segment, row, tag, name);
         state.rows += 1;
         state.cpu_ns += cost.cpu_ns;
-        let stats = &mut state.stats;
-        stats.missed(reason, &item.name, cost.cpu_ns);
         drop(state);
         self.changed.notify_waiters();
         missed
@@ -270,39 +268,9 @@ impl Collection {
         self.state.lock().quarantined.clone()
     }
 
-    /// Counts hits computed again, those of them that were not the same, and what that cost.
-    pub fn verified(&self, hits: u64, mismatches: u64, cpu_ns: u64) {
-        let stats = &mut self.state.lock().stats;
-        stats.verified += hits;
-        stats.mismatches += mismatches;
-        stats.verify_ns += cpu_ns;
-    }
-
     /// Leases of a session.
     pub fn leases_of(&self, session: SessionId) -> usize {
         self.state.lock().leases.held_by(session)
-    }
-
-    /// Counts elements served; the CPU time that saved, in nanoseconds.
-    pub fn served(&self, hits: u64, follows: u64) -> u64 {
-        let mut state = self.state.lock();
-        let mean = state.cpu_ns.checked_div(state.rows).unwrap_or(0);
-        let saved = mean.saturating_mul(hits.saturating_add(follows));
-        state.stats.hits += hits;
-        state.stats.follows += follows;
-        state.stats.saved_ns += saved;
-        saved
-    }
-
-    /// Whether a shim keeps in it what it found out about a pipeline, rather than what that yields: nothing that a user
-    /// wrote, and nothing to explain.
-    pub fn is_bookkeeping(&self) -> bool {
-        let output = self
-            .graph
-            .operators()
-            .iter()
-            .find(|o| o.id == self.graph.output());
-        output.is_some_and(|o| o.name.starts_with("prebake."))
     }
 
     /// Entries made, ghosts included.
@@ -319,11 +287,6 @@ impl Collection {
     /// Whether no entry was ever made.
     pub fn is_empty(&self) -> bool {
         self.state.lock().entries.is_empty()
-    }
-
-    /// Counts so far.
-    pub fn stats(&self) -> Stats {
-        self.state.lock().stats.clone()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is counted of a collection.
 
-use crate::collection::reason::Reason;
+use crate::collection::{Collection, reason::Reason};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many changed items `status` names.
@@ -32,8 +32,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts an element that was computed and stored.
-    pub fn missed(&mut self, reason: Reason, name: &str, cpu_ns: u64) {
+    fn missed(&mut self, reason: Reason, name: &str, cpu_ns: u64) {
         self.misses += 1;
         self.spent_ns += cpu_ns;
         *self.reasons.entry(reason.text()).or_default() += 1;
@@ -43,5 +42,36 @@ impl Stats {
                 self.changed.pop_front();
             }
         }
+    }
+}
+
+impl Collection {
+    /// Counts an element that was computed and stored.
+    pub fn computed(&self, reason: Reason, name: &str, cpu_ns: u64) {
+        self.state.lock().stats.missed(reason, name, cpu_ns);
+    }
+
+    /// Counts elements served; the CPU time that saved, in nanoseconds.
+    pub fn served(&self, hits: u64, follows: u64) -> u64 {
+        let mut state = self.state.lock();
+        let mean = state.cpu_ns.checked_div(state.rows).unwrap_or(0);
+        let saved = mean.saturating_mul(hits.saturating_add(follows));
+        state.stats.hits += hits;
+        state.stats.follows += follows;
+        state.stats.saved_ns += saved;
+        saved
+    }
+
+    /// Counts hits computed again, those of them that were not the same, and what that cost.
+    pub fn verified(&self, hits: u64, mismatches: u64, cpu_ns: u64) {
+        let stats = &mut self.state.lock().stats;
+        stats.verified += hits;
+        stats.mismatches += mismatches;
+        stats.verify_ns += cpu_ns;
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> Stats {
+        self.state.lock().stats.clone()
     }
 }
