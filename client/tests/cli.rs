@@ -1,6 +1,7 @@
 //! The command line, as a person uses it: real processes, a daemon of their own.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use prebake_client::{Control, Folder};
 use std::{
     ffi::OsStr,
     fmt::Write,
@@ -364,6 +365,9 @@ fn gc_drops_nothing_unless_it_is_told_what_may_stay() {
         status["totals"]["entries"].as_u64()
     };
     assert_eq!(entries(), Some(2));
+    // What is not written yet is not dropped in any case.
+    let folder = Folder::resolve(Some(&place.path("cache"))).unwrap();
+    Control::connect(&folder).unwrap().sync().unwrap();
     let refused = place.prebake(&["gc"]);
     assert_eq!(refused.status.code(), Some(2));
     let said = text(&refused.stderr);
