@@ -15,7 +15,7 @@ sys.path.insert(0, str(LINT))
 
 import typed  # noqa: E402
 
-PACKAGE = '''
+PACKAGE = """
 from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, overload
@@ -44,7 +44,7 @@ class Thing:
     def size(self) -> Any: ...
     def _own(self, x): ...
 def _own(x): ...
-'''
+"""
 WITHOUT = {"Thing.__getitem__", "Thing.size", "anything", "bare", "either", "given", "held", "made", "silent"}
 
 

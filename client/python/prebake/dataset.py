@@ -233,7 +233,9 @@ class Dataset(Transparent, Standing[T_co], Generic[T_co]):
         --------
         >>> from pathlib import Path
         >>> import prebake
-        >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [Path.read_text])
+        >>> def read(path: str) -> str:
+        ...     return Path(path).read_text()
+        >>> ds = prebake.wrap(sorted(Path("texts").glob("*.txt")), [read])
         >>> texts = list(ds)
         >>> counts = ds.stats()
         >>> counts["computed"] + counts["reused"] + counts["bypassed"] == len(texts)

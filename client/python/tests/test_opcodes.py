@@ -84,6 +84,7 @@ def test_a_job_under_another_python_goes_on(images: list[str], monkeypatch: pyte
         (lambda: prebake.cached(doubled)(4), 8),
         (lambda: list(prebake.cached(counted)(3)), [0, 2, 4]),
         (lambda: list(prebake.wrap(Numbers())), [0, 1, 2]),
+        (lambda: [prebake.wrap(Squares())[i] for i in range(3)], [0, 1, 4]),
     ]
     for job, value in jobs:
         monkeypatch.setattr("prebake.runtime.errors._said", set())
@@ -97,12 +98,52 @@ class Numbers:
         return iter(range(3))
 
 
+class Squares:
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, i: int) -> int:
+        return i * i
+
+
 def forget(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """As under a Python of which nobody looked at some instructions."""
     monkeypatch.setattr(opcodes, "KNOWN", opcodes.KNOWN - set(names))
     caches = (instructions.instructions_of, instructions.body, instructions.references)
     for each in (*caches, abstract_interpreter._of):
         each.cache_clear()
+
+
+# -- what differs has another body
+
+
+#: Each pair does another thing with the same instructions, but for where they jump to, or what they load.
+PAIRS = {
+    "a jump over lines that are broken": (
+        "def f(c, a, b, x, y):\n if c:\n  p(a, b)\n  p(a, b)\n  x = y\n return x",
+        "def f(c, a, b, x, y):\n if c:\n  p(a,\n   b)\n  p(a,\n   b)\n x = y\n return x",
+    ),
+    "an error over lines that are broken": (
+        "def f(a, b):\n try:\n  p(a, b)\n  p(a, b)\n  p(a)\n except E:\n  pass",
+        "def f(a, b):\n try:\n  p(a,\n   b)\n  p(a,\n   b)\n except E:\n  pass\n else:\n  p(a)",
+    ),
+    "before the name of a line": (
+        "def f(g): return g(1, '__firstlineno__')",
+        "def f(g): return g(2, '__firstlineno__')",
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_what_does_another_thing_has_another_body(pair: tuple[str, str]) -> None:
+    first, second = (instructions.body(compiled(text)) for text in pair)
+    assert first != second
+
+
+def test_where_lines_are_broken_does_not_matter() -> None:
+    long = compiled("def f(a, b):\n for i in a:\n  try:\n   p(a, b)\n  except E:\n   return b, a")
+    broken = compiled("def f(a, b):\n for i in a:\n  try:\n   p(a,\n     b)\n  except E:\n   return b, a")
+    assert instructions.body(long) == instructions.body(broken)
 
 
 # -- the same instructions, put otherwise

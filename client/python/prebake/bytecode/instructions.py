@@ -6,6 +6,7 @@ that they are left out; everything that the interpreter acts on is kept.
 
 from __future__ import annotations
 
+import bisect
 import dis
 import functools
 import inspect
@@ -24,6 +25,8 @@ SPELLING_FLAGS = 0x10 | 0x1000000 | 0x4000000
 #: What the body of a class says from Python 3.13 on: the line that it begins at.
 _LINE = "__firstlineno__"
 
+_JUMPS = frozenset(dis.hasjrel + dis.hasjabs)
+
 #: Code objects whose analysis is kept: pipelines are described again at each epoch.
 CODES_MAX = 4096
 
@@ -40,6 +43,8 @@ _FUSED = {
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
+#: The body of a class has no values in cells of its own.
+_IN_FUNCTION = inspect.CO_OPTIMIZED
 #: No jump leads between the two.
 _NOWHERE: dict[str, Any] = {"label": None, "positions": None}
 
@@ -92,12 +97,27 @@ def instructions_of(code: CodeType) -> tuple[dis.Instruction, ...]:
             raise _unknown(each, code)
         if each.opname in _FUSED:
             found += _parted(each, code)
-        elif each.opname == "LOAD_FAST" and each.argval in code.co_cellvars + code.co_freevars:
-            # From CPython 3.13 on: the cell of a variable, for a function that is made here.
-            found.append(each._replace(opname="LOAD_CLOSURE"))
         else:
             found.append(each)
+    if sys.version_info >= (3, 13):
+        _name_closures(found, code)
     return tuple(found)
+
+
+def _name_closures(found: list[dis.Instruction], code: CodeType) -> None:
+    """Tells cells that are handed to a function or class made here from values: CPython 3.13 loads both by
+    LOAD_FAST."""
+    cells = {*code.co_cellvars, *code.co_freevars}
+    left, in_class = 0, not code.co_flags & _IN_FUNCTION
+    for place in reversed(range(len(found) if cells else 0)):
+        each, following = found[place], found[place + 1 : place + 2]
+        if each.opname == "BUILD_TUPLE" and following and inspect.iscode(following[0].argval):
+            left = each.arg or 0
+        elif each.opname == "LOAD_FAST" and each.argval in cells and (left or in_class):
+            found[place] = each._replace(opname="LOAD_CLOSURE")
+            left = max(left - 1, 0)
+        elif each.opname != "EXTENDED_ARG":
+            left = 0
 
 
 def _unknown(each: dis.Instruction, code: CodeType) -> Refused:
@@ -123,14 +143,21 @@ def _parted(fused: dis.Instruction, code: CodeType) -> list[dis.Instruction]:
 
 @functools.lru_cache(maxsize=CODES_MAX)
 def body(code: CodeType) -> Body:
-    """The meaning of one code object; nested ones are among its constants."""
+    """The meaning of one code object; nested ones are among its constants.
+
+    Where it goes on after a jump or an error is told by instructions as they are taken apart: by offsets, two
+    functions that differ would be one.
+    """
     places: dict[int, int] = {}
     instructions: list[int] = []
     steps = instructions_of(code)
+    offsets = [each.offset for each in steps]
     for each, following in zip(steps, (*steps[1:], None), strict=True):
         argument = -1 if each.arg is None else each.arg
-        if each.opcode in dis.hasconst:
-            is_line = following is not None and following.argval == _LINE
+        if each.opcode in _JUMPS:
+            argument = bisect.bisect_left(offsets, each.argval)
+        elif each.opcode in dis.hasconst:
+            is_line = _is_line(each, following, code)
             argument = -1 if is_line else places.setdefault(argument, len(places))
         instructions += (each.opcode, argument)
     parameters = code.co_argcount + code.co_kwonlyargcount
@@ -144,9 +171,34 @@ def body(code: CodeType) -> Body:
         code.co_names,
         len(code.co_cellvars),
         len(code.co_freevars),
-        code.co_exceptiontable,
+        _handlers(code, offsets),
     )
     return Body(header, instructions, [code.co_consts[place] for place in places])
+
+
+def _is_line(each: dis.Instruction, following: dis.Instruction | None, code: CodeType) -> bool:
+    """Whether it loads the line that the body of a class begins at, and that says so."""
+    is_stored = following is not None and following.opname == "STORE_NAME" and following.argval == _LINE
+    is_said = sys.version_info >= (3, 13) and each.argval == code.co_firstlineno
+    return is_stored and is_said
+
+
+def _handlers(code: CodeType, offsets: list[int]) -> tuple[int, ...]:
+    """Which instructions are left by an error for which: first, one after the last, handler, depth of the
+    stack, whether where it was is told."""
+    if not code.co_exceptiontable:
+        return ()
+    # No stub has it.
+    entries: list[Any] = vars(dis.Bytecode(code))["exception_entries"]
+    return tuple(
+        number
+        for entry in entries
+        for number in (
+            *(bisect.bisect_left(offsets, at) for at in (entry.start, entry.end, entry.target)),
+            entry.depth,
+            int(entry.lasti),
+        )
+    )
 
 
 @functools.lru_cache(maxsize=CODES_MAX)

@@ -24,6 +24,7 @@ from prebake.encoding import process_environment
 from prebake.purity import assigned
 from prebake.runtime import packages
 from prebake.runtime.daemon import native
+from prebake.runtime.errors import Refused
 from prebake.world import ambient, contents
 
 #: Objects in a snapshot: transforms hold a few dozen, and each costs some 50 ns at every batch.
@@ -56,6 +57,7 @@ class Snapshot:
         "_contents_bytes",
         "_copies",
         "_counts",
+        "_has_all_set",
         "_lengths",
         "_places",
         "_referents",
@@ -97,7 +99,9 @@ class Snapshot:
         self._reach(self.reached, OBJECTS_MAX)
         # What the user's modules set in installed code, wherever that comes upon it.
         self._places = assigned.places()
-        self._reach([held for space, name in self._places for held in self._space(space, (name,))], SET_MAX)
+        found = [held for space, name in self._places for held in self._space(space, (name,))]
+        #: Whether it goes into all of that.
+        self._has_all_set = self._reach(found, SET_MAX)
         if self._asks_level and "logging" in sys.modules:
             self._take_levels(sys.modules["logging"])
         self._lengths = list(map(len, self._tables))
@@ -127,16 +131,18 @@ class Snapshot:
             None if folder is None else os.fsencode(folder),
         )
 
-    def _reach(self, values: list[Any], most: int) -> None:
+    def _reach(self, values: list[Any], most: int) -> bool:
+        """Adds what is reached from some values to them. Whether that is all, rather than too much."""
         seen: set[int] = set()
         for value in values:
             if len(values) > most:
-                break
+                return False
             # By its type: an odd object's `__class__` may raise.
             kind = type(value)
             if id(kind) not in _LEAVES and not issubclass(kind, types.ModuleType) and id(value) not in seen:
                 seen.add(id(value))
                 values += self._walk(value)
+        return True
 
     def _walk(self, value: Any) -> Iterable[Any]:
         if id(type(value)) in _CONTAINERS and len(value) > MEMBERS_MAX:
@@ -163,7 +169,11 @@ class Snapshot:
         if type(value) is not types.FunctionType:
             return [*referents, *self._members_of_array(value)]
         # Not all that is in its module, and in those of the user's that it takes something from.
-        used = instructions.references(value.__code__)
+        try:
+            used = instructions.references(value.__code__)
+        except Refused:
+            # Nor can it be described.
+            return referents
         self._asks_level |= bool(used.names & process_environment.ASKS_LEVEL)
         named = self._space(value.__globals__, _globals(value.__code__))
         modules: dict[int, types.ModuleType] = {}
@@ -248,8 +258,8 @@ class Snapshot:
         return len(assigned.places()) != len(self._places)
 
     def compares(self, values: Iterable[Any]) -> bool:
-        """Whether it compares what each of these refers to."""
-        return set(map(id, values)) <= set(map(id, self._walked))
+        """Whether it compares what each of these refers to, and what is set in installed code."""
+        return self._has_all_set and set(map(id, values)) <= set(map(id, self._walked))
 
     def others_hold(self) -> bool:
         """Whether what is not compared natively is as it was."""

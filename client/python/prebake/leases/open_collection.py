@@ -263,8 +263,10 @@ def put(
 ) -> None:
     """Hands over an element of item i, in parts, to be stored; says so if it is too big."""
     stored = guarded(items.put, i, layout, parts, cpu_ns, io_ns, read_back=read_back)
+    if stored is not False:
+        return
     size = sum(memoryview(part).nbytes for part in parts)
-    if stored is False and size > ELEMENT_BYTES_MAX:
+    if size > ELEMENT_BYTES_MAX:
         most = f"{ELEMENT_BYTES_MAX >> 20} MiB"
         why = f"an element of {size >> 20} MiB is computed each time, since {most} is the most that is kept"
         not_cached(Refused(Code.TOO_BIG, f"{why}; cut it into several, or share an earlier step"))

@@ -62,8 +62,13 @@ def places() -> list[tuple[dict[str, Any], str]]:
     """Where those lie that descriptions made so far rely on: a namespace, and the name in it."""
     if not _relied_on:
         return []
+    try:
+        every = _assigned(len(sys.modules))
+    except Refused:
+        # Nor can anything be described that relies on them.
+        return []
     found = []
-    for each in _assigned(len(sys.modules)):
+    for each in every:
         if (each.distribution in _relied_on or _is_everywhere(each)) and _counts(each):
             found.append((_names(each.owner), each.name))
     return found
@@ -126,8 +131,8 @@ def _watch(encoder: Encoder, found: Any) -> None:
     """Has it noticed that data is changed in place."""
     kind = type(found)
     if _is_bare(kind):
-        encoder.watch.relied_on(kind)
-        attributes = vars(found)
+        encoder.watch.looked_through(kind)
+        attributes = object.__getattribute__(found, "__dict__")
         encoder.watch.relied_on(found)
         found = attributes
     members = list(found.values()) if type(found) is dict else [...]
@@ -178,8 +183,13 @@ class _Bare:
 
 
 def _is_bare(kind: type) -> bool:
+    """Whether it is a class of installed code whose instances are their attributes: code of the user's may be
+    changed in more places."""
     alike = kind.__basicsize__ == _Bare.__basicsize__ and kind.__dictoffset__ == _Bare.__dictoffset__
-    return alike and kind.__mro__[1:] == (object,) and "__slots__" not in vars(kind)
+    is_plain = kind.__mro__[1:] == (object,) and not {"__slots__", "__getattribute__"} & vars(kind).keys()
+    held_as = type(vars(kind).get("__dict__"))
+    installed = type(kind.__module__) is str and packages.owner(kind.__module__) is not None
+    return alike and is_plain and held_as is types.GetSetDescriptorType and installed
 
 
 #: A look at the name sees all that they are.
