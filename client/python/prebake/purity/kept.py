@@ -53,6 +53,9 @@ def by(function: types.FunctionType, is_for_nothing: bool = True) -> Iterator[tu
     module = sys.modules.get(name) if type(name) is str else None
     if type(module) is not types.ModuleType or vars(module) is not space or packages.owner(name) is None:
         return
+    if _top(str(name)) == "prebake":
+        # Every source that wraps something calls these, and they keep no settings.
+        return
     if not is_for_nothing:
         yield from ((module, name) for name in sorted(_collects(function.__code__)) if name in space)
         return
