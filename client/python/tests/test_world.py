@@ -456,6 +456,45 @@ print(json.dumps(held.getvalue()))
         assert "checked 1\n" in run(script)[0]
 
 
+@pytest.mark.parametrize("kept", ["warnings", "logging"])
+def test_what_a_program_keeps_of_what_its_code_says_is_not_lost(run: Run, kept: str) -> None:
+    script = """
+import json, logging, warnings
+import prebake
+
+class Rows(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def emit(self, record):
+        self.rows.append(record)
+
+handler = Rows()
+logging.getLogger("clean").addHandler(handler)
+
+@prebake.cached
+def quiet(x):
+    return x
+
+@prebake.cached
+def check(x):
+    if "KEPT" == "logging":
+        logging.getLogger("clean").warning("odd")
+    else:
+        warnings.warn("odd")
+    return x
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    quiet(1)
+    check(1)
+print(json.dumps(len([each for each in caught if "odd" in str(each.message)]) + len(handler.rows)))
+""".replace("KEPT", kept)
+    for _ in range(3):
+        assert run(script)[0] == 1
+
+
 def test_files_that_compiled_code_writes_are_not_lost(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("polars")
     functions = "".join(

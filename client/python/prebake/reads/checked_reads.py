@@ -36,8 +36,8 @@ def followed(record: Record, folders: Collection[str], what: str) -> None:
     if record.is_captured:
         raise Refused(
             Code.EFFECT,
-            f"{what} prints while the program captures its output in memory, which a hit would not: "
-            "capture it inside of what is cached, or return the text",
+            f"{what} prints, warns or logs while the program keeps that in memory, which a hit would not: "
+            "capture it inside of what is cached, or return it",
         )
     if record.incomplete is not None:
         raise Refused(Code.UNDECLARED, f"{what} reads what cannot be followed: {record.incomplete}")

@@ -95,7 +95,7 @@ class Record:
         self.background = False
         #: Whether libraries draw random bytes meanwhile that its value does not depend on.
         self.draws_apart = False
-        #: Whether it wrote to what the program captures of its output.
+        #: Whether it said something that the program captures.
         self.is_captured = False
         #: The threads that were there when it began, by number.
         self.there: dict[int, threading.Thread] = {}

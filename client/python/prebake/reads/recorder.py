@@ -46,13 +46,13 @@ class Recorder:
         self._token = open_records.of_task.set(self._record)
         audit_hook.record_begins()
         worker_rank.listen(active_scopes.worker_asked)
-        self._captured = captured_output.lengths()
+        self._captured = captured_output.Captured()
         self._watched = executed.begin(self.scope)
         return self._record
 
     def __exit__(self, *_: object) -> None:
         executed.end(self.scope, self._watched)
-        self._record.is_captured = captured_output.lengths() != self._captured
+        self._record.is_captured = self._captured.has_more()
         compiled_opens.take(-1)
         if self._background is not None:
             self._record.merge(self._background.record)
