@@ -3,16 +3,15 @@
 use crate::collection::Collection;
 
 /// The operators of a shim's own under which it keeps what it found out: what each item reads, what all elements of a
-/// pipeline are made of, what sources say, what trials and probes saw, and further draws of elements. Other names that
-/// begin so are a user's: of steps that Prebake brings, such as those for a framework.
-const BOOKKEEPING: [&str; 7] = [
+/// pipeline are made of, what sources say, and what trials and probes saw. Other names that begin so are a user's: of
+/// steps that Prebake brings, such as those for a framework.
+const BOOKKEEPING: [&str; 6] = [
     "prebake.reads",
     "prebake.manifest",
     "prebake.sources",
     "prebake.trial",
     "prebake.probe",
     "prebake.reading",
-    "prebake.reuse",
 ];
 
 impl Collection {
