@@ -105,7 +105,7 @@ def load(path):
 def served(stats):
     return sum(stats[name] for name in ("computed", "reused", "followed", "bypassed"))
 if __name__ == "__main__":
-    wrapped = prebake.wrap([f"{n}.bin" for n in range(16)], [load])
+    wrapped = prebake.wrap([f"{{n}}.bin" for n in range(16)], [load])
     loader = DataLoader(
         {data}, 4, num_workers=2, persistent_workers={persistent}, multiprocessing_context="{method}"
     )
